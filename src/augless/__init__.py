@@ -1,0 +1,1 @@
+"""Train text-generation models as if their data had been augmented, without augmented data."""
