@@ -1,0 +1,504 @@
+import itertools
+import math
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import integrate, special
+from torch import multiprocessing
+
+from augless import polar
+
+NEIGHBOURS = polar.Neighbours(
+    torch.tensor([0.2, 0.7, 1.3, 2.0]), torch.tensor([0.3, 1.4, 2.0, 3.0])
+)
+NEEDED = {"empirical": {"neighbours": NEIGHBOURS}}
+LAWS = [name for name, kind in polar.WEIGHTINGS.items() if issubclass(kind, polar.Law)]
+SYMMETRIC = ["uniform", "exponential", "point"]
+FIXED = [name for name, kind in polar.WEIGHTINGS.items() if not kind.pooled]
+
+
+def build(name, **knobs):
+    return polar.WEIGHTINGS[name](**NEEDED.get(name, {}), **knobs)
+
+
+def losses(n=64, seed=0, dtype=torch.float64):
+    generator = torch.Generator().manual_seed(seed)
+    return 0.01 + 3 * torch.rand(n, generator=generator, dtype=torch.float64).pow(3).to(dtype)
+
+
+# Every weighting
+
+
+@pytest.mark.parametrize("name", polar.WEIGHTINGS)
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+def test_weights_are_one_per_sample_detached_and_precise(name, dtype):
+    values = losses(dtype=dtype).requires_grad_()
+    weights = build(name)(values, 0.7)
+    assert weights.shape == values.shape
+    assert not weights.requires_grad
+    assert weights.dtype == (torch.float64 if dtype == torch.float64 else torch.float32)
+
+
+@pytest.mark.parametrize("name", FIXED)
+def test_a_weight_depends_on_its_own_loss_only(name):
+    values, weighting = losses(), build(name)
+    weights = weighting(values, 0.7)
+    order = torch.randperm(len(values), generator=torch.Generator().manual_seed(1))
+    assert torch.equal(weighting(values[order], 0.7), weights[order])
+    assert torch.equal(weighting(values[:1], 0.7), weights[:1])
+
+
+@pytest.mark.parametrize("name", polar.WEIGHTINGS)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_weights_and_gradients_are_finite_at_the_ends(name, dtype):
+    smallest = torch.finfo(dtype).smallest_normal * torch.finfo(dtype).eps  # the least subnormal
+    values = torch.tensor([0.0, smallest, 1e-30, 1.0, 1e30], dtype=dtype, requires_grad=True)
+    weighting = build(name)
+    for scale in (1.0, 0.0, 1e-30, 1e30):
+        weights = weighting(values, scale)
+        (gradient,) = torch.autograd.grad(weighting.objective(values, scale).sum(), values)
+        assert torch.isfinite(weights).all() and (weights >= 0).all()
+        assert torch.isfinite(gradient).all()
+
+
+@pytest.mark.parametrize("name", polar.WEIGHTINGS)
+@given(value=st.floats(0, 2.0**127, width=32), radius=st.floats(1e-6, 1e6))
+def test_no_finite_loss_gives_nan(name, value, radius):
+    weighting = build(name, radius=radius) if name in LAWS else build(name)
+    for dtype in (torch.float32, torch.float64):
+        x = torch.tensor([value, 1.0], dtype=dtype)
+        assert torch.isfinite(weighting(x)).all()
+        assert not torch.isnan(weighting.objective(x)).any()
+
+
+@pytest.mark.parametrize("name", FIXED)
+@pytest.mark.parametrize("clip", [(0.0, math.inf), (1.2, 1.6), (0.0, 0.5), (3.0, 4.0)])
+def test_the_objective_has_the_weight_as_its_gradient(name, clip):
+    weighting = build(name, clip=clip)
+    values = losses().requires_grad_()
+    transformed = weighting.objective(values, 0.7)
+    (gradient,) = torch.autograd.grad(transformed.sum(), values)
+    weights = weighting(values, 0.7)
+    torch.testing.assert_close(gradient, weights, rtol=0, atol=1e-12)
+    # and the value itself moves as the gradient says: W really is the integral of the weight
+    step = 1e-6 * values.detach()
+    ends = [weighting.objective(values.detach() + sign * step, 0.7) for sign in (1, -1)]
+    torch.testing.assert_close((ends[0] - ends[1]) / (2 * step), weights, rtol=1e-4, atol=1e-5)
+    assert weights.min() >= clip[0] and weights.max() <= clip[1]
+
+
+@pytest.mark.parametrize("name", FIXED)
+def test_a_clipped_objective_is_continuous_and_flat_where_it_should_be(name):
+    weighting = build(name, clip=(1.2, 1.6))
+    grid = torch.linspace(0, 30, 200_001, dtype=torch.float64)
+    steps = weighting.objective(grid).diff() / grid.diff()
+    assert steps.min() >= 1.2 - 1e-6 and steps.max() <= 1.6 + 1e-6
+
+
+@pytest.mark.parametrize("name", polar.WEIGHTINGS)
+@pytest.mark.parametrize("bad", [-1e-3, math.nan, math.inf, -math.inf])
+def test_a_bad_loss_is_refused_by_its_index(name, bad):
+    values = losses(5)
+    values[3] = bad
+    with pytest.raises(ValueError, match="loss 3 of 5 is"):
+        build(name)(values)
+
+
+def test_reduced_losses_are_refused():
+    with pytest.raises(ValueError, match="one per sample"):
+        polar.Plain()(torch.tensor(1.0))
+
+
+@pytest.mark.parametrize("name", polar.WEIGHTINGS)
+def test_an_empty_batch_has_no_weights(name):
+    if not polar.WEIGHTINGS[name].pooled:
+        assert build(name)(torch.zeros(0)).shape == (0,)
+
+
+@pytest.mark.parametrize(
+    ("name", "knobs", "message"),
+    [
+        ("uniform", {"radius": 0.0}, "radius is 0.0; it must be finite and > 0"),
+        ("uniform", {"unit": "metre"}, "unit is 'metre'; it can be 'mean-loss', 'absolute'"),
+        ("uniform", {"angle": "measured"}, "only the law `empirical`"),
+        ("uniform", {"dimension": 1}, "at least 2"),
+        ("point", {"strength": -1.0}, "strength is -1.0"),
+        ("plain", {"clip": (2.0, 1.0)}, "clip is"),
+        ("plain", {"normalise": "mean"}, "normalise is 'mean'"),
+        ("constant", {"value": math.nan}, "value is nan"),
+        ("linear", {"corollary": 2}, "needs either c1 or radius"),
+        ("linear", {"corollary": 2, "c1": 1.0, "radius": 1.0}, "needs either c1 or radius"),
+        ("linear", {"radius": 1.0}, "does not depend on a radius"),
+        ("linear", {"c1": -1.0}, "c1 is -1.0"),
+        ("linear", {"corollary": 3, "c1": 1.0}, "corollary is 3"),
+        ("focal", {"gamma": -1.0}, "gamma is -1.0"),
+    ],
+)
+def test_a_wrong_knob_is_refused_when_built(name, knobs, message):
+    with pytest.raises(ValueError, match=message):
+        build(name, **knobs)
+
+
+# The single weightings
+
+
+def test_plain_weights_are_one():
+    values = losses()
+    assert torch.equal(polar.Plain()(values), torch.ones_like(values))
+    assert torch.equal(polar.Plain().objective(values), values)
+
+
+def test_matched_gives_everybody_the_mean_weight():
+    values, law = losses(), polar.Uniform(radius=0.5)
+    weights = polar.Matched(of=law)(values, 0.7)
+    torch.testing.assert_close(weights, law(values, 0.7).mean().expand(64))
+    assert law(values, 0.7).std() > 0.1  # while the law itself prefers some
+
+
+@pytest.mark.parametrize(("strength", "value"), [(1.0, 2.0), (0.5, 3.0)])
+def test_linear_weights_are_the_printed_ones(strength, value):
+    x = torch.tensor([value], dtype=torch.float64)
+    first = polar.Linear(strength=strength)(x)
+    assert first.item() == pytest.approx(1 + strength * (0.5 + 2 * 0.25 * value))
+    second = polar.Linear(corollary=2, c1=1e-4, strength=strength)(x)
+    assert second.item() == pytest.approx(1 + strength * (1e-4 + 1e-4 * value))
+    by_radius = polar.Linear(corollary=2, radius=0.0178, strength=strength)(x)
+    c1 = (1 - math.exp(-1)) * 0.0178**2 / 2
+    assert c1 == pytest.approx(1e-4, rel=0.01)
+    assert by_radius.item() == pytest.approx(1 + strength * (c1 + c1 * value))
+
+
+@pytest.mark.parametrize("gamma", [0.0, 0.3, 1.0, 2.0, 5.0])
+def test_the_focal_objective_is_the_integral_of_its_weight(gamma):
+    weighting = polar.Focal(gamma=gamma)
+    for value in (1e-3, 0.5, 3.0, 39.0, 41.0, 500.0):
+        exact = integrate.quad(
+            lambda t: (1 - math.exp(-t)) ** gamma, 0, value, epsabs=1e-12, points=[min(value, 5)]
+        )[0]
+        ours = weighting.objective(torch.tensor([value], dtype=torch.float64)).item()
+        assert ours == pytest.approx(exact, rel=1e-7)
+
+
+# Exact laws
+
+
+def sphere_slope(u, dimension):
+    """dE[Φ]/du for r = 1 and θ isotropic, by adaptive quadrature over the angle."""
+    log_constant = math.lgamma(dimension / 2) - math.lgamma((dimension - 1) / 2)
+
+    def integrand(angle):
+        log_density = log_constant - 0.5 * math.log(math.pi)
+        if dimension > 2:
+            log_density += (dimension - 2) * math.log(max(math.sin(angle), 1e-300))
+        return math.exp(log_density) * (u - math.cos(angle)) / side(angle)
+
+    def side(angle):
+        return math.sqrt((u - 1) ** 2 + 4 * u * math.sin(angle / 2) ** 2) or 1e-300
+
+    width = 8 / math.sqrt(dimension)
+    ends = [math.pi / 2 - width, math.pi / 2, math.pi / 2 + width, 1e-6, 1e-4, 1e-2, abs(u - 1)]
+    points = sorted({0.0, math.pi, *(p for p in ends if 0 < p < math.pi)})
+    pieces = itertools.pairwise(points)
+    return sum(integrate.quad(integrand, a, b, epsabs=1e-12, limit=500)[0] for a, b in pieces)
+
+
+def elliptic_slope(u):
+    """The same for θ uniform, from the complete elliptic integrals of docs/paper.md."""
+    if u < 1e-3:
+        return u / 2 + u**3 / 16
+    m = 4 * u / (1 + u) ** 2
+    if m > 1 - 1e-15:
+        return 2 / math.pi
+    return ((u + 1) * special.ellipe(m) + (u - 1) * special.ellipk(m)) / (math.pi * u)
+
+
+def law_slope(name, u):
+    """dE[Φ]/du for R = 1 by adaptive quadrature over the radius, θ uniform."""
+    if name == "point":
+        return elliptic_slope(u)
+    top, density = (1.0, lambda r: 1.0) if name == "uniform" else (60.0, lambda r: math.exp(-r))
+    points = [0.0, *sorted({min(top, u * 10.0**k) for k in range(-3, 12)} | {top})]
+    pieces = itertools.pairwise(points)
+    return sum(
+        integrate.quad(lambda r: density(r) * elliptic_slope(u / r), a, b, epsabs=1e-12, limit=300)[
+            0
+        ]
+        for a, b in pieces
+    )
+
+
+@pytest.mark.parametrize("name", SYMMETRIC)
+def test_exact_weights_agree_with_adaptive_quadrature(name):
+    near_one = 1 + np.array([-0.1, -1e-3, -1e-5, 0.0, 1e-5, 1e-3, 0.1])
+    ratios = np.concatenate([10.0 ** np.linspace(-8, 8, 65), near_one])
+    exact = 1 + np.array([law_slope(name, u) for u in ratios])
+    for radius in (1.0, 37.0, 1e-3):
+        law = build(name, radius=radius, unit="absolute")
+        double = law(torch.from_numpy(ratios * radius)).numpy()
+        single = law(torch.from_numpy(ratios * radius).float()).numpy()
+        assert np.abs(double - exact).max() < 1e-9
+        assert np.abs(single - exact).max() < 1e-6
+
+
+def test_exact_weights_are_those_of_the_documentation():
+    ratios = torch.tensor([0.01, 0.1, 0.5, 1, 2, 5, 20], dtype=torch.float64)
+    uniform = [1.0325, 1.2094, 1.6408, 1.9014, 1.9785, 1.9967, 1.9998]
+    exponential = [1.0296, 1.1807, 1.5094, 1.7051, 1.8732, 1.9777, 1.9987]
+    assert polar.Uniform()(ratios).tolist() == pytest.approx(uniform, abs=5e-5)
+    assert polar.Exponential()(ratios).tolist() == pytest.approx(exponential, abs=5e-5)
+
+
+@pytest.mark.parametrize("dimension", [2, 3, 5, 32, 33, 256, 5000])
+def test_isotropic_angles_agree_with_adaptive_quadrature(dimension):
+    ratios = [1e-8, 1e-3, 0.2, 0.9, 0.999, 1.001, 1.5, 10.0, 1e4]
+    law = polar.Point(angle="isotropic", dimension=dimension)
+    ours = law(torch.tensor(ratios, dtype=torch.float64)) - 1
+    exact = [sphere_slope(u, dimension) for u in ratios]
+    np.testing.assert_allclose(ours.numpy(), exact, atol=1e-8)
+
+
+def test_isotropic_in_the_plane_is_uniform():
+    values = losses()
+    flat = polar.Uniform(angle="isotropic", dimension=2)
+    assert torch.equal(flat(values), polar.Uniform()(values))
+
+
+def test_in_many_dimensions_neighbours_lie_at_right_angles():
+    values = losses()
+    law = polar.Point(angle="isotropic", dimension=100_000, radius=0.4)
+    limit = 1 + values / torch.sqrt(values**2 + 0.4**2)
+    torch.testing.assert_close(law(values), limit, rtol=0, atol=1e-4)
+
+
+@pytest.mark.parametrize("name", SYMMETRIC)
+@pytest.mark.parametrize("strength", [0.0, 0.3, 1.0, 4.0])
+@pytest.mark.parametrize("angle", ["uniform", "isotropic"])
+def test_exact_weights_rise_from_one_to_one_plus_strength(name, strength, angle):
+    grid = torch.cat([torch.zeros(1), torch.logspace(-12, 12, 100_001)]).double()
+    near_one = torch.linspace(0.999, 1.001, 100_001, dtype=torch.float64)
+    law = build(name, strength=strength, angle=angle, dimension=16)
+    for values in (grid, near_one):
+        weights = law(values)
+        assert weights.diff().min() >= -1e-15
+        assert weights.min() >= 1 and weights.max() <= 1 + strength
+    assert law(grid)[0] == 1
+    assert law(grid)[-1] == pytest.approx(1 + strength, abs=1e-12)
+
+
+@pytest.mark.parametrize("name", LAWS)
+@pytest.mark.parametrize("angle", ["uniform", "isotropic"])
+def test_the_expectation_and_its_slope_are_those_of_sampled_neighbours(name, angle):
+    law = build(name, radius=0.8, angle=angle, dimension=5, strength=0.6)
+    generator = torch.Generator().manual_seed(7)
+    drawn = law.sample(400_000, generator, scale=0.5)
+    values = torch.tensor([0.0, 0.05, 0.3, 0.9, 4.0], dtype=torch.float64, requires_grad=True)
+    expected = law.expected(values, 0.5)
+    (slope,) = torch.autograd.grad(expected.sum(), values)
+    torch.testing.assert_close(law(values, 0.5), 1 + 0.6 * slope)
+    torch.testing.assert_close(law.objective(values, 0.5), values + 0.6 * expected)
+    for i, value in enumerate(values):
+        x = value.detach().expand(400_000).clone().requires_grad_()
+        neighbour = polar.phi(x, drawn.radius, drawn.angle)
+        (derivative,) = torch.autograd.grad(neighbour.sum(), x)
+        for exact, sampled in ((expected[i], neighbour), (slope[i], derivative)):
+            error = sampled.std() / math.sqrt(400_000)
+            assert abs((exact - sampled.mean()).detach().item()) < 5 * error + 1e-9
+
+
+@pytest.mark.parametrize("name", LAWS)
+def test_a_radius_in_mean_losses_scales_with_the_loss(name):
+    values = losses()
+    relative = build(name, radius=0.8)
+    torch.testing.assert_close(relative(values * 9, 9.0), relative(values))
+    absolute = build(name, radius=0.8 * 9.0, unit="absolute")
+    torch.testing.assert_close(absolute(values, 123.0), relative(values, 9.0))
+
+
+# Measured neighbours
+
+
+def cloud(n=2_000, dimension=6, seed=3):
+    generator = torch.Generator().manual_seed(seed)
+    points = torch.randn(3, n, dimension, generator=generator, dtype=torch.float64)
+    prediction, target = points[0], points[1]
+    return prediction, prediction + 0.5 * points[2], target
+
+
+def test_measured_angles_rebuild_the_losses_of_the_neighbours():
+    prediction, neighbour, target = cloud()
+    loss, radius = (target - prediction).norm(dim=1), (neighbour - prediction).norm(dim=1)
+    truth = (neighbour - target).norm(dim=1)
+    measured = polar.Neighbours.measured(loss, radius, truth)
+    torch.testing.assert_close(polar.phi(loss, measured.radius, measured.angle), truth)
+    direction = torch.nn.functional.cosine_similarity(target - prediction, neighbour - prediction)
+    torch.testing.assert_close(torch.cos(measured.angle), direction)
+
+
+def test_a_law_fitted_to_samples_of_a_law_is_that_law():
+    law = polar.Exponential(radius=0.8, unit="absolute")
+    drawn = law.sample(100_000, torch.Generator().manual_seed(0))
+    fitted = polar.Empirical(neighbours=drawn, unit="absolute")
+    values = losses()
+    torch.testing.assert_close(fitted(values), law(values), rtol=0, atol=0.01)
+    radii_only = polar.Empirical(neighbours=drawn, unit="absolute", angle="uniform")
+    torch.testing.assert_close(radii_only(values), law(values), rtol=0, atol=0.01)
+
+
+def test_an_empirical_weight_starts_at_one_minus_the_mean_cosine():
+    law = polar.Empirical(neighbours=NEIGHBOURS)
+    start = law(torch.zeros(1, dtype=torch.float64)).item()
+    assert start == pytest.approx(1 - torch.cos(NEIGHBOURS.angle).mean().item())
+    grid = law(torch.logspace(-6, 6, 1001))
+    assert grid.diff().min() >= -1e-6 and grid.max() <= 2
+
+
+def test_neighbours_that_are_the_sample_itself_double_the_weight():
+    same = polar.Neighbours(torch.zeros(3), torch.zeros(3))
+    values = torch.tensor([0.0, 1.0, 5.0])
+    assert torch.equal(polar.Empirical(neighbours=same)(values), torch.full((3,), 2.0))
+
+
+def test_neighbours_survive_their_file(tmp_path):
+    path = tmp_path / "neighbours.json"
+    NEIGHBOURS.save(path)
+    values = losses()
+    from_file = polar.Empirical(neighbours=path)(values)
+    assert torch.equal(from_file, polar.Empirical(neighbours=NEIGHBOURS)(values))
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "",
+        "[]",
+        "{}",
+        '{"format": "other"}',
+        '{"format": "augless neighbours 1", "radius": [1], "angle": []}',
+        '{"format": "augless neighbours 1", "radius": [], "angle": []}',
+        '{"format": "augless neighbours 1", "radius": ["a"], "angle": [0]}',
+        '{"format": "augless neighbours 1", "radius": [NaN], "angle": [0]}',
+        '{"format": "augless neighbours 1", "radius": [1], "angle": [4]}',
+        "\x80pickle",
+    ],
+)
+def test_a_foreign_file_of_neighbours_is_refused_when_the_law_is_built(tmp_path, content):
+    path = tmp_path / "neighbours.json"
+    path.write_bytes(content.encode("latin-1"))
+    with pytest.raises(ValueError, match=r"neighbours\.json is not a file of neighbours"):
+        polar.Empirical(neighbours=path)
+
+
+# The objective in somebody's loop
+
+
+def train(weighting, micro_batches, steps=6, rank=0, ranks=1, momentum=0.0):
+    """Fit a line by robust regression in float64; return the parameters and the running means."""
+    generator = torch.Generator().manual_seed(0)
+    inputs = torch.randn(steps, 24, 3, generator=generator, dtype=torch.float64)
+    targets = torch.randn(steps, 24, generator=generator, dtype=torch.float64)
+    parameters = torch.zeros(3, dtype=torch.float64, requires_grad=True)
+    optimizer = torch.optim.SGD([parameters], lr=0.1, momentum=momentum)
+    objective = polar.Objective(weighting, optimizer)
+    for step in range(steps):
+        mine = slice(rank, None, ranks)
+        chunks = [chunk[mine].chunk(micro_batches) for chunk in (inputs[step], targets[step])]
+        for x, y in zip(*chunks, strict=True):
+            loss = objective((x @ parameters - y).abs()) / micro_batches
+            loss.backward()
+        if ranks > 1:
+            torch.distributed.all_reduce(parameters.grad)
+            parameters.grad /= ranks
+        optimizer.step()
+        optimizer.zero_grad()
+    return parameters.detach(), objective
+
+
+ONES = [
+    polar.Exponential(radius=0.5),
+    polar.Uniform(radius=0.5, normalise="running-mean"),
+    polar.Linear(),
+    polar.Empirical(neighbours=NEIGHBOURS, clip=(0.5, 1.5)),
+]
+
+
+@pytest.mark.parametrize("weighting", ONES, ids=lambda w: type(w).__name__)
+def test_accumulating_gradients_changes_nothing(weighting):
+    whole, one = train(weighting, micro_batches=1)
+    for pieces in (2, 4, 8):
+        parts, other = train(weighting, micro_batches=pieces)
+        torch.testing.assert_close(parts, whole, rtol=0, atol=1e-12)
+        assert other.state_dict() == pytest.approx(one.state_dict(), abs=1e-12)
+
+
+def rank_main(rank, ranks, folder):
+    torch.set_num_threads(1)
+    address = f"file://{folder}/rendezvous"
+    torch.distributed.init_process_group("gloo", init_method=address, rank=rank, world_size=ranks)
+    weightings = [*ONES, polar.Matched(of=polar.Uniform(radius=0.5))]
+    results = [train(w, micro_batches=1, rank=rank, ranks=ranks)[0] for w in weightings]
+    if rank == 0:
+        torch.save(results, f"{folder}/parameters.pt")
+    torch.distributed.destroy_process_group()
+
+
+def test_two_ranks_take_the_same_steps_as_one(tmp_path):
+    multiprocessing.spawn(rank_main, (2, str(tmp_path)), nprocs=2)
+    together = torch.load(tmp_path / "parameters.pt", weights_only=True)
+    alone = [train(w, 1)[0] for w in [*ONES, polar.Matched(of=polar.Uniform(radius=0.5))]]
+    for ours, theirs in zip(together, alone, strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-12)
+
+
+def test_the_first_step_is_plain_where_the_mean_loss_is_needed():
+    values = losses().requires_grad_()
+    optimizer = torch.optim.SGD([values], lr=0.0)
+    law = polar.Uniform(radius=0.5)
+    objective = polar.Objective(law, optimizer)
+    assert torch.equal(objective(values), values.mean())
+    optimizer.step()
+    assert objective.mean_loss == pytest.approx(values.mean().item())
+    torch.testing.assert_close(objective(values), law.objective(values, objective.mean_loss).mean())
+    absolute = polar.Objective(polar.Uniform(unit="absolute"), optimizer)
+    torch.testing.assert_close(absolute(values), polar.Uniform().objective(values).mean())
+
+
+def test_normalised_weights_have_mean_one():
+    objective = polar.Objective(polar.Uniform(radius=0.5, normalise="running-mean"), None)
+    for step in range(30):
+        values = losses(5_000, seed=step).requires_grad_()
+        (gradient,) = torch.autograd.grad(objective.per_sample(values).sum(), values)
+        objective.step()
+        assert gradient.mean().item() == pytest.approx(1, abs=0.02)
+    assert 1.3 < objective.mean_weight < 2
+    assert gradient.std() > 0.1
+
+
+def test_validation_leaves_the_running_means_alone():
+    _, objective = train(polar.Exponential(), 1)
+    before = objective.state_dict()
+    objective(losses())
+    with torch.no_grad():
+        objective(losses().requires_grad_())
+    objective.step()
+    assert objective.state_dict() == before
+
+
+def test_an_objective_goes_on_from_its_state():
+    weighting = polar.Uniform(normalise="running-mean")
+    _, objective = train(weighting, 1)
+    resumed = polar.Objective(weighting, None)
+    resumed.load_state_dict(objective.state_dict())
+    values = losses().requires_grad_()
+    assert torch.equal(resumed(values), objective(values))
+    for one in (resumed, objective):
+        one.step()
+    assert resumed.state_dict() == objective.state_dict()
+
+
+def test_a_bad_loss_is_refused_before_the_first_step_too():
+    objective = polar.Objective(polar.Exponential(), None)
+    with pytest.raises(ValueError, match="loss 0 of 1 is nan"):
+        objective(torch.tensor([math.nan], requires_grad=True))
