@@ -107,6 +107,12 @@ def test_a_bad_loss_is_refused_by_its_index(name, bad):
         build(name)(values)
 
 
+@pytest.mark.parametrize("scale", [-1.0, math.nan, math.inf])
+def test_a_bad_scale_is_refused(scale):
+    with pytest.raises(ValueError, match="scale is"):
+        polar.Uniform()(losses(), scale)
+
+
 def test_reduced_losses_are_refused():
     with pytest.raises(ValueError, match="one per sample"):
         polar.Plain()(torch.tensor(1.0))

@@ -1,0 +1,43 @@
+# Every target creates and fills .venv itself.
+PYTHON ?= python3
+BIN := .venv/bin
+# Several processes with several threads each crawl: one thread per process.
+export OMP_NUM_THREADS ?= 1
+
+.PHONY: demo test check fix figures bench soak clean
+
+demo: .venv/.installed ## compare weightings on a small problem; ends with a table and a picture
+	$(BIN)/python examples/regression.py
+
+test: check ## everything that must hold
+	$(BIN)/pytest -n 2 --dist worksteal
+
+check: .venv/.installed ## style and types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+fix: .venv/.installed ## what a machine can mend
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+figures: .venv/.installed ## the pictures of the README and the docs
+	$(BIN)/python docs/figures.py
+
+bench: .venv/.bench ## speed, as ratios against peers measured in the same run
+	for script in bench/*.py; do $(BIN)/python $$script || exit 1; done
+
+soak: .venv/.installed ## one row of the reliability table: make soak ROW=transport
+	$(BIN)/python soak/soak.py $(ROW)
+
+.venv/.installed: pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	touch $@
+
+.venv/.bench: .venv/.installed
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[bench]'
+	touch $@
+
+clean: ## forget the environment and all caches
+	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist

@@ -1,0 +1,76 @@
+"""The README's map, the order of imports and the size of modules, held by machine."""
+
+import ast
+import io
+import re
+import tokenize
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PACKAGE = ROOT / "src" / "augless"
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+MAP = re.findall(r"^\| `(\w+)` \| (.+) \|$", README, flags=re.MULTILINE)
+ORDER = [name for name, _ in MAP]
+
+
+def files_of(module):
+    single = PACKAGE / f"{module}.py"
+    return [single] if single.exists() else sorted((PACKAGE / module).glob("**/*.py"))
+
+
+def modules():
+    names = {path.stem for path in PACKAGE.glob("*.py")}
+    names |= {path.parent.name for path in PACKAGE.glob("*/__init__.py")}
+    return names - {"__init__", "__main__"}
+
+
+def imported(tree):
+    """Yield the modules of the package that a syntax tree imports, wherever it does."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.module == "augless":
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith("augless."):
+            yield node.module.split(".")[1]
+        elif isinstance(node, ast.Import):
+            yield from (n.name.split(".")[1] for n in node.names if n.name.startswith("augless."))
+
+
+def code_lines(source):
+    """Count lines that hold code: neither blank, nor comment, nor docstring."""
+    tree = ast.parse(source)
+    documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    docstrings = set()
+    for node in ast.walk(tree):
+        if isinstance(node, documented) and ast.get_docstring(node, clean=False) is not None:
+            docstrings |= set(range(node.body[0].lineno, node.body[0].end_lineno + 1))
+    skip = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT}
+    lines = set()
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        if token.type not in skip and token.string:
+            lines |= set(range(token.start[0], token.end[0] + 1))
+    return len(lines - docstrings)
+
+
+def test_the_map_lists_every_module():
+    assert sorted(ORDER) == sorted(modules())
+
+
+@pytest.mark.parametrize(("name", "line"), MAP)
+def test_the_map_says_what_the_module_says(name, line):
+    tree = ast.parse(files_of(name)[0].read_text(encoding="utf-8"))
+    assert ast.get_docstring(tree).split("\n")[0] == line
+
+
+@pytest.mark.parametrize("name", ORDER)
+def test_imports_point_up_the_map_only(name):
+    for path in files_of(name):
+        above = {*ORDER[: ORDER.index(name)], name}
+        assert set(imported(ast.parse(path.read_text(encoding="utf-8")))) <= above, path
+
+
+@pytest.mark.parametrize("name", ORDER)
+def test_no_file_outgrows_400_lines_of_code(name):
+    for path in files_of(name):
+        assert code_lines(path.read_text(encoding="utf-8")) <= 400, path
