@@ -11,7 +11,8 @@ import pytest
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "src" / "augless"
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-MAP = re.findall(r"^\| `(\w+)` \| (.+) \|$", README, flags=re.MULTILINE)
+SECTION = README.split("\n## Map\n")[1].split("\n## ")[0]
+MAP = re.findall(r"^\| `(\w+)` \| (.+) \|$", SECTION, flags=re.MULTILINE)
 ORDER = [name for name, _ in MAP]
 
 

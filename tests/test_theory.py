@@ -4,8 +4,10 @@ import math
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
-from augless import polar
+from augless import losses, polar, transport
 
 DOUBLE = torch.float64
 
@@ -165,3 +167,61 @@ def test_theorem_1_the_least_gradient_falls_at_least_as_one_over_root_t():
     assert means[0] > 1e-3  # there was something to fall from
     for mean, steps in zip(means[1:], lengths[1:], strict=True):
         assert mean <= means[0] * math.sqrt(lengths[0] / steps)
+
+
+# Theorems 2 and 3
+
+
+def cloud(n, dimension, generator, spread=1.0):
+    return spread * torch.randn(n, dimension, generator=generator, dtype=DOUBLE)
+
+
+def assignment(x, y):
+    """Return W2(x, y) of two clouds of n equal masses and y in the order its points are reached."""
+    cost = torch.cdist(x, y).square()
+    everything = torch.ones(1, len(x), dtype=torch.bool)
+    plan = transport.exact(cost.unsqueeze(0), everything, everything)
+    return plan.value.item() ** 0.5, y[plan.plan[0].argmax(1)]
+
+
+@pytest.mark.parametrize(("n", "dimension"), [(2, 1), (4, 2), (8, 2), (8, 16), (20, 3)])
+def test_theorem_2_triangles_of_clouds_are_fatter_than_flat_ones(n, dimension):
+    generator = torch.Generator().manual_seed(n + dimension)
+    slack = []
+    for _ in range(40):
+        x, y, z = (cloud(n, dimension, generator) for _ in range(3))
+        (to_y, y_along), (to_z, z_along) = assignment(x, y), assignment(x, z)
+        # The geodesics from x move each point straight to its partner. Two steps along them, small
+        # enough that nobody would swap partners, span the angle at x.
+        step = 1e-4
+        between, _ = assignment(x + step * (y_along - x), x + step * (z_along - x))
+        cosine = ((step * to_y) ** 2 + (step * to_z) ** 2 - between**2) / (
+            2 * step**2 * to_y * to_z
+        )
+        inner = ((y_along - x) * (z_along - x)).sum().item() / n
+        assert cosine == pytest.approx(inner / (to_y * to_z), abs=1e-5)
+        flat = to_y**2 + to_z**2 - 2 * to_y * to_z * cosine
+        opposite, _ = assignment(y, z)
+        assert opposite**2 <= flat + 1e-6
+        slack.append(flat - opposite**2)
+    if n > 2 and dimension > 1:
+        assert max(slack) > 0.1  # fatter, not flat: it is an inequality
+
+
+@given(
+    seed=st.integers(0, 2**31),
+    length=st.integers(1, 12),
+    dimension=st.integers(1, 8),
+    moved=st.floats(1e-3, 10.0),
+    solver=st.sampled_from(["exact", "ipot", "diagonal"]),
+)
+def test_theorem_3_wd_moves_no_further_than_the_prediction(seed, length, dimension, moved, solver):
+    generator = torch.Generator().manual_seed(seed)
+    prediction, target = (cloud(length, dimension, generator) for _ in range(2))
+    step = cloud(length, dimension, generator, moved)
+    mask = torch.ones(2, length, dtype=torch.bool)
+    both = torch.stack([prediction, prediction + step])
+    values = losses.wasserstein(both, target.expand(2, -1, -1), mask, mask, solver=solver)
+    lipschitz = step.square().sum(1).mean().sqrt()
+    inexact = 0.08 if solver == "ipot" else 1e-9  # 0.5 % of a mean cost, under a root
+    assert (values[0] - values[1]).abs() <= lipschitz * (1 + 1e-9) + inexact * (1 + moved)
