@@ -1,6 +1,8 @@
 """The README's code runs, and its pictures and links exist."""
 
+import importlib.util
 import re
+import sys
 from pathlib import Path
 
 import pytest
@@ -37,3 +39,30 @@ def test_links_to_files_are_not_broken(path):
     targets += re.findall(r'(?:src|srcset)="([^":]+)"', text)
     for target in targets:
         assert (path.parent / target).exists(), f"{path.name} points at {target}"
+
+
+def module_at(path):
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[path.stem] = module  # dataclasses look their module up
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_figures_are_those_the_script_draws(tmp_path, capsys):
+    module_at(ROOT / "docs" / "figures.py").main(tmp_path)
+    drawn = {path.name: path for path in tmp_path.iterdir()}
+    shown = {path.name: path for path in (ROOT / "docs" / "figures").iterdir()}
+    assert drawn.keys() == shown.keys()
+    for name, path in drawn.items():  # coordinates may differ in a last digit between machines
+        elements = [p.read_text(encoding="utf-8").count("<") for p in (path, shown[name])]
+        assert elements[0] == elements[1], f"{name} is stale: run make figures"
+
+
+def test_the_demo_shows_that_a_law_stands_for_explicit_neighbours(monkeypatch):
+    demo = module_at(ROOT / "examples" / "regression.py")
+    monkeypatch.setattr(demo, "STEPS", 200)
+    runs = {name: demo.train(objective, seed=0) for name, objective in demo.METHODS.items()}
+    truth = runs[demo.AUGMENTED].predictions
+    gap = {name: demo.distance(run.predictions, truth).mean() for name, run in runs.items()}
+    assert gap["uniform law"] < 0.5 * gap["matched"] < 0.5 * gap["plain"]
