@@ -1,0 +1,149 @@
+"""Words to ids: which pieces have one, how they are learnt, and how a word is spelt with them."""
+
+import contextlib
+import functools
+import json
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any
+
+if TYPE_CHECKING:
+    from tokenizers import models
+
+SPECIALS = ("<pad>", "<bos>", "<eos>", "<unk>")
+PAD, BOS, EOS, UNK = range(len(SPECIALS))
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """The pieces that have ids, in the order of their ids, after the special symbols.
+
+    A piece with a space at its end ends a word. With `merges`, words are spelt with pieces by
+    byte-pair encoding; without, a piece is a whole word.
+    """
+
+    pieces: tuple[str, ...]
+    merges: tuple[tuple[str, str], ...] | None
+
+    def __post_init__(self) -> None:
+        known = set(self.pieces)
+        if len(known) < len(self.pieces) or "" in known:
+            raise ValueError("a piece of the vocabulary is empty or occurs twice")
+        # A lone surrogate can be written in JSON, but is no character. This raises ValueError.
+        "".join(self.pieces).encode()
+        if self.merges is None and not all(piece.endswith(" ") for piece in self.pieces):
+            raise ValueError("a word of the vocabulary does not end in a space")
+        for left, right in self.merges or ():
+            if not {left, right, left + right} <= known:
+                raise ValueError(f"merge of {left!r} and {right!r} is not among the pieces")
+
+    def __len__(self) -> int:
+        return len(SPECIALS) + len(self.pieces)
+
+    def __reduce__(self) -> tuple[type["Vocabulary"], tuple[Any, Any]]:
+        return Vocabulary, (self.pieces, self.merges)
+
+    @functools.cached_property
+    def _ids(self) -> dict[str, int]:
+        return {piece: i for i, piece in enumerate(self.pieces, len(SPECIALS))}
+
+    @functools.cached_property
+    def _model(self) -> "models.BPE":
+        from tokenizers import models
+
+        # A space occurs at the end of pieces only, so this name is not to be spelt by text.
+        unknown = " unknown"
+        ids = {**self._ids, unknown: UNK}
+        return models.BPE(vocab=ids, merges=list(self.merges or ()), unk_token=unknown)
+
+    def encode(self, word: str) -> list[int]:
+        """Spell a word, given without its final space, as ids."""
+        if self.merges is None:
+            return [self._ids.get(word + " ", UNK)]
+        return [token.id for token in self._model.tokenize(word + " ")]
+
+
+def _room(size: int) -> int:
+    if size <= len(SPECIALS):
+        raise ValueError(f"a vocabulary of {size} has no room beside {', '.join(SPECIALS)}")
+    return size - len(SPECIALS)
+
+
+@contextlib.contextmanager
+def _one_thread() -> Iterator[None]:
+    """Keep `tokenizers` from starting threads: it would then complain in every forked worker."""
+    name = "TOKENIZERS_PARALLELISM"
+    before = os.environ.get(name)
+    os.environ[name] = "false"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[name]
+        else:
+            os.environ[name] = before
+
+
+@dataclass(frozen=True)
+class Subwords:
+    """Byte-pair encoding (Sennrich et al. 2016): merges inside words, the most frequent first."""
+
+    size: Annotated[int, "number of ids, with the special symbols and all characters"] = 10_000
+    min_count: Annotated[int, "a pair seen fewer times is not merged"] = 2
+
+    def learn(self, counts: Mapping[str, int]) -> Vocabulary:
+        """Learn a vocabulary from counts of words; their order does not matter."""
+        from tokenizers import Tokenizer, models, pre_tokenizers, trainers
+
+        room = _room(self.size)
+        alphabet = sorted({character for word in counts for character in word} | {" "})
+        if not counts:
+            raise ValueError("no words to learn a vocabulary from")
+        if len(alphabet) > room:
+            raise ValueError(
+                f"a vocabulary of {self.size} cannot hold the {len(alphabet)} characters of the "
+                f"text: ask for at least {len(alphabet) + len(SPECIALS)}"
+            )
+
+        def repeated() -> Iterator[str]:
+            # The library counts words itself and takes no counts. It counts one long string of
+            # the same word twice as fast as many short strings.
+            for word, n in counts.items():
+                for start in range(0, n, 4096):
+                    yield (word + " \n") * min(4096, n - start)
+
+        tokenizer = Tokenizer(models.BPE())
+        tokenizer.pre_tokenizer = pre_tokenizers.CharDelimiterSplit("\n")
+        trainer = trainers.BpeTrainer(
+            vocab_size=room,
+            min_frequency=self.min_count,
+            initial_alphabet=alphabet,
+            show_progress=False,
+        )
+        with _one_thread():
+            tokenizer.train_from_iterator(repeated(), trainer)
+        model = json.loads(tokenizer.to_str())["model"]
+        return Vocabulary(
+            pieces=tuple(sorted(model["vocab"], key=model["vocab"].__getitem__)),
+            merges=tuple((left, right) for left, right in model["merges"]),
+        )
+
+
+@dataclass(frozen=True)
+class Words:
+    """Whole words, the most frequent first; all others are unknown."""
+
+    size: Annotated[int, "number of ids at most, with the special symbols"] = 50_000
+    min_count: Annotated[int, "a word seen fewer times is unknown"] = 2
+
+    def learn(self, counts: Mapping[str, int]) -> Vocabulary:
+        """Learn a vocabulary from counts of words; their order does not matter."""
+        room = _room(self.size)
+        known = sorted((-n, word) for word, n in counts.items() if n >= self.min_count)
+        if not known:
+            raise ValueError(f"no word occurs {self.min_count} times: nothing to learn from")
+        return Vocabulary(tuple(word + " " for _, word in known[:room]), merges=None)
+
+
+VOCABULARIES = {"subwords": Subwords, "words": Words}
