@@ -30,6 +30,9 @@ def modules():
 def imported(tree):
     """Yield the modules of the package that a syntax tree imports, wherever it does."""
     for node in ast.walk(tree):
+        relative = isinstance(node, ast.ImportFrom) and node.level > 0
+        whole = isinstance(node, ast.Import) and any(n.name == "augless" for n in node.names)
+        assert not relative and not whole, f"line {node.lineno}: write from augless import module"
         if isinstance(node, ast.ImportFrom) and node.module == "augless":
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith("augless."):

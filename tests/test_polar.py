@@ -17,7 +17,7 @@ NEIGHBOURS = polar.Neighbours(
 NEEDED = {"empirical": {"neighbours": NEIGHBOURS}}
 LAWS = [name for name, kind in polar.WEIGHTINGS.items() if issubclass(kind, polar.Law)]
 SYMMETRIC = ["uniform", "exponential", "point"]
-FIXED = [name for name, kind in polar.WEIGHTINGS.items() if not kind.pooled]
+FIXED = [name for name in polar.WEIGHTINGS if name != "matched"]
 
 
 def build(name, **knobs):
@@ -107,21 +107,21 @@ def test_a_bad_loss_is_refused_by_its_index(name, bad):
         build(name)(values)
 
 
-@pytest.mark.parametrize("scale", [-1.0, math.nan, math.inf])
+@pytest.mark.parametrize("scale", [-1.0, math.nan, math.inf, torch.tensor(math.nan)])
 def test_a_bad_scale_is_refused(scale):
     with pytest.raises(ValueError, match="scale is"):
         polar.Uniform()(losses(), scale)
 
 
-def test_reduced_losses_are_refused():
-    with pytest.raises(ValueError, match="one per sample"):
-        polar.Plain()(torch.tensor(1.0))
+@pytest.mark.parametrize("wrong", [torch.tensor(1.0), torch.ones(3, 4), torch.ones(3).long()])
+def test_losses_that_are_not_one_number_per_sample_are_refused(wrong):
+    with pytest.raises(ValueError, match="one number per sample"):
+        polar.Plain()(wrong)
 
 
 @pytest.mark.parametrize("name", polar.WEIGHTINGS)
 def test_an_empty_batch_has_no_weights(name):
-    if not polar.WEIGHTINGS[name].pooled:
-        assert build(name)(torch.zeros(0)).shape == (0,)
+    assert build(name)(torch.zeros(0)).shape == (0,)
 
 
 @pytest.mark.parametrize(
@@ -130,7 +130,12 @@ def test_an_empty_batch_has_no_weights(name):
         ("uniform", {"radius": 0.0}, "radius is 0.0; it must be finite and > 0"),
         ("uniform", {"unit": "metre"}, "unit is 'metre'; it can be 'mean-loss', 'absolute'"),
         ("uniform", {"angle": "measured"}, "only the law `empirical`"),
-        ("uniform", {"dimension": 1}, "at least 2"),
+        ("uniform", {"angle": "isotropic", "dimension": 1}, "at least 2"),
+        ("uniform", {"angle": "isotropic", "dimension": 2.5}, "must be an integer"),
+        ("uniform", {"dimension": 3}, "only for angle"),
+        ("uniform", {"radius": "1"}, "radius is '1'; it must be a number"),
+        ("plain", {"clip": 2.0}, "clip is 2.0"),
+        ("matched", {"of": "uniform"}, "of is 'uniform'; it must be a weighting"),
         ("point", {"strength": -1.0}, "strength is -1.0"),
         ("plain", {"clip": (2.0, 1.0)}, "clip is"),
         ("plain", {"normalise": "mean"}, "normalise is 'mean'"),
@@ -285,7 +290,7 @@ def test_in_many_dimensions_neighbours_lie_at_right_angles():
 def test_exact_weights_rise_from_one_to_one_plus_strength(name, strength, angle):
     grid = torch.cat([torch.zeros(1), torch.logspace(-12, 12, 100_001)]).double()
     near_one = torch.linspace(0.999, 1.001, 100_001, dtype=torch.float64)
-    law = build(name, strength=strength, angle=angle, dimension=16)
+    law = build(name, strength=strength, angle=angle)
     for values in (grid, near_one):
         weights = law(values)
         assert weights.diff().min() >= -1e-15
@@ -297,7 +302,8 @@ def test_exact_weights_rise_from_one_to_one_plus_strength(name, strength, angle)
 @pytest.mark.parametrize("name", LAWS)
 @pytest.mark.parametrize("angle", ["uniform", "isotropic"])
 def test_the_expectation_and_its_slope_are_those_of_sampled_neighbours(name, angle):
-    law = build(name, radius=0.8, angle=angle, dimension=5, strength=0.6)
+    knobs = {"dimension": 5} if angle == "isotropic" else {}
+    law = build(name, radius=0.8, angle=angle, strength=0.6, **knobs)
     generator = torch.Generator().manual_seed(7)
     drawn = law.sample(400_000, generator, scale=0.5)
     values = torch.tensor([0.0, 0.05, 0.3, 0.9, 4.0], dtype=torch.float64, requires_grad=True)
@@ -430,6 +436,13 @@ ONES = [
 ]
 
 
+MATCHED = [
+    polar.Matched(of=polar.Uniform(radius=0.5)),
+    polar.Matched(of=polar.Linear(), clip=(0.0, 1.7)),
+    polar.Matched(of=polar.Uniform(radius=0.5, normalise="running-mean")),
+]
+
+
 @pytest.mark.parametrize("weighting", ONES, ids=lambda w: type(w).__name__)
 def test_accumulating_gradients_changes_nothing(weighting):
     whole, one = train(weighting, micro_batches=1)
@@ -439,12 +452,29 @@ def test_accumulating_gradients_changes_nothing(weighting):
         assert other.state_dict() == pytest.approx(one.state_dict(), abs=1e-12)
 
 
+def lonely(rank):
+    """Step where one rank has no losses, and validate on one rank alone: nobody may wait."""
+    parameter = torch.ones(1, requires_grad=True)
+    optimizer = torch.optim.SGD([parameter], lr=0.1)
+    objective = polar.Objective(polar.Matched(of=polar.Linear()), optimizer)
+    objective(parameter * torch.tensor([1.0, 2.0 + rank])).backward()
+    optimizer.step()
+    if rank == 0:
+        with torch.no_grad():
+            objective(torch.tensor([1.0, 2.0]))
+    idle = polar.Objective(polar.Exponential(), optimizer)
+    if rank == 0:
+        idle(parameter * torch.tensor([1.0, 3.0])).backward()
+    optimizer.step()
+    assert idle.mean_loss is not None  # rank 1 learnt it from rank 0
+
+
 def rank_main(rank, ranks, folder):
     torch.set_num_threads(1)
     address = f"file://{folder}/rendezvous"
     torch.distributed.init_process_group("gloo", init_method=address, rank=rank, world_size=ranks)
-    weightings = [*ONES, polar.Matched(of=polar.Uniform(radius=0.5))]
-    results = [train(w, micro_batches=1, rank=rank, ranks=ranks)[0] for w in weightings]
+    results = [train(w, micro_batches=1, rank=rank, ranks=ranks)[0] for w in [*ONES, *MATCHED]]
+    lonely(rank)
     if rank == 0:
         torch.save(results, f"{folder}/parameters.pt")
     torch.distributed.destroy_process_group()
@@ -453,7 +483,7 @@ def rank_main(rank, ranks, folder):
 def test_two_ranks_take_the_same_steps_as_one(tmp_path):
     multiprocessing.spawn(rank_main, (2, str(tmp_path)), nprocs=2)
     together = torch.load(tmp_path / "parameters.pt", weights_only=True)
-    alone = [train(w, 1)[0] for w in [*ONES, polar.Matched(of=polar.Uniform(radius=0.5))]]
+    alone = [train(w, 1)[0] for w in [*ONES, *MATCHED]]
     for ours, theirs in zip(together, alone, strict=True):
         torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-12)
 
@@ -508,3 +538,40 @@ def test_a_bad_loss_is_refused_before_the_first_step_too():
     objective = polar.Objective(polar.Exponential(), None)
     with pytest.raises(ValueError, match="loss 0 of 1 is nan"):
         objective(torch.tensor([math.nan], requires_grad=True))
+
+
+def test_the_control_is_normalised_like_what_it_controls():
+    law = polar.Uniform(radius=0.5, normalise="running-mean")
+    for weighting in (law, polar.Matched(of=law)):
+        objective = polar.Objective(weighting, None)
+        for _ in range(5):
+            values = losses(500).requires_grad_()
+            (gradient,) = torch.autograd.grad(objective.per_sample(values).sum(), values)
+            objective.step()
+        assert gradient.mean().item() == pytest.approx(1, abs=1e-6)
+
+
+@pytest.mark.parametrize("wrong", ["exponential", polar.Exponential])
+def test_something_else_than_a_weighting_is_refused_at_once(wrong):
+    with pytest.raises(TypeError, match="give a weighting, such as"):
+        polar.Objective(wrong, None)
+
+
+def test_a_forgotten_step_is_noticed():
+    objective = polar.Objective(polar.Exponential(), None)
+    values = losses(2).requires_grad_()
+    with pytest.warns(UserWarning, match="running means stand still"):
+        for _ in range(1_000):
+            objective(values)
+
+
+def test_the_losses_are_checked_once_a_call(monkeypatch):
+    calls = []
+    check = polar.weightings.check_losses
+    for module in (polar.weightings, polar.objective):
+        monkeypatch.setattr(module, "check_losses", lambda x: (calls.append(1), check(x))[1])
+    objective = polar.Objective(polar.Uniform(unit="absolute"), None)
+    objective(losses().requires_grad_())
+    polar.Uniform().objective(losses())
+    polar.Uniform()(losses())
+    assert len(calls) == 3

@@ -2,6 +2,7 @@
 
 import importlib.util
 import re
+import subprocess
 import sys
 from pathlib import Path
 
@@ -26,6 +27,15 @@ CODE = [
 def test_code_in_the_documents_runs(path, block, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     exec(compile(block, f"{path.name}", "exec"), {"__name__": "__main__"})
+
+
+def test_code_in_the_documents_passes_a_type_checker(tmp_path):
+    for number, parameters in enumerate(CODE):
+        (tmp_path / f"block_{number}.py").write_text(parameters.values[1], encoding="utf-8")
+    command = [sys.executable, "-m", "mypy", "--cache-dir", str(tmp_path / "cache")]
+    files = sorted(map(str, tmp_path.glob("block_*.py")))
+    done = subprocess.run([*command, *files], capture_output=True, text=True, cwd=tmp_path)
+    assert done.returncode == 0, done.stdout
 
 
 def test_the_readme_shows_code():
@@ -55,8 +65,11 @@ def test_the_figures_are_those_the_script_draws(tmp_path, capsys):
     shown = {path.name: path for path in (ROOT / "docs" / "figures").iterdir()}
     assert drawn.keys() == shown.keys()
     for name, path in drawn.items():  # coordinates may differ in a last digit between machines
-        elements = [p.read_text(encoding="utf-8").count("<") for p in (path, shown[name])]
-        assert elements[0] == elements[1], f"{name} is stale: run make figures"
+        now, then = (p.read_text(encoding="utf-8") for p in (path, shown[name]))
+        shapes = [re.sub(r"-?\d+(\.\d+)?", "0", svg) for svg in (now, then)]
+        assert shapes[0] == shapes[1], f"{name} is stale: run make figures"
+        numbers = [list(map(float, re.findall(r"-?\d+\.\d+", svg))) for svg in (now, then)]
+        assert numbers[0] == pytest.approx(numbers[1], abs=0.01), f"{name} is stale"
 
 
 def test_the_demo_shows_that_a_law_stands_for_explicit_neighbours(monkeypatch):

@@ -119,7 +119,7 @@ def problems(seed: int, count: int, size: int = 250) -> Iterator[Batch]:
             source_mask[index, i], target_mask[index, j] = True, True
             uneven = rng.random() < 0.4
             for mass, tokens in ((source_mass, i), (target_mass, j)):
-                drawn = rng.dirichlet(np.full(len(tokens), 0.3)) + 1e-4
+                drawn = rng.dirichlet(np.full(len(tokens), rng.choice([0.05, 0.3, 3.0]))) + 1e-12
                 mass[index, tokens] = drawn / drawn.sum() if uneven else 1 / len(tokens)
         yield Batch(
             torch.from_numpy(cost).float(),
@@ -491,3 +491,20 @@ def test_knobs_without_a_meaning_are_refused(knobs: dict[str, float]) -> None:
     cost, mask = clouds(22, [4])
     with pytest.raises(ValueError, match="must be > 0"):
         transport.ipot(cost, mask, mask, **knobs)
+
+
+@pytest.mark.parametrize("sharpness", [1.0, 6.0])
+@pytest.mark.parametrize("shape", [(30, 30), (1, 60), (17, 23)])
+def test_exact_solves_very_uneven_masses(sharpness: float, shape: tuple[int, int]) -> None:
+    generator = torch.Generator().manual_seed(0)
+    source, target = (
+        torch.softmax(sharpness * torch.randn(20, n, generator=generator), 1) for n in shape
+    )
+    cost = torch.rand(20, *shape, generator=generator)
+    masks = torch.ones_like(source).bool(), torch.ones_like(target).bool()
+    plan = transport.exact(cost, *masks, source, target)
+    assert plan.marginal_error.max() <= 1e-5
+    for index in range(20):
+        p, q = (mass[index].double().numpy() for mass in (source, target))
+        best = optimum(cost[index].double().numpy(), p / p.sum(), q / q.sum())
+        assert float(plan.value[index]) == pytest.approx(best, abs=1e-5)

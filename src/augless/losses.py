@@ -141,7 +141,7 @@ def cross_entropy(
     The logits exist a chunk at a time, in the forward pass and again in the backward pass.
     """
     output = models.Output(hidden, projection, bias, projection)
-    return CrossEntropy(per=per, smoothing=smoothing)(output, data.Batch(target, mask))
+    return CrossEntropy(per=per, smoothing=smoothing)(output, data.Targets(target, mask))
 
 
 def _check_choice(name: str, value: object, choices: Sequence[object] | dict[str, Any]) -> None:
@@ -239,7 +239,7 @@ class Reading:
 
 
 def read(
-    output: models.Output, batch: data.Batch, softs: Sequence[Soft] = (), keep: float = 0.0
+    output: models.Output, batch: data.Targets, softs: Sequence[Soft] = (), keep: float = 0.0
 ) -> Reading:
     """Pass over the vocabulary once, at real tokens only; `keep` as in `evaluate`."""
     if output.hidden.shape[:2] != batch.target.shape:
@@ -473,7 +473,7 @@ class _Pull:
 
 
 def evaluate(
-    losses: Sequence["Loss"], output: models.Output, batch: data.Batch, *, keep: float = 0.0
+    losses: Sequence["Loss"], output: models.Output, batch: data.Targets, *, keep: float = 0.0
 ) -> list[Tensor]:
     """Compute several losses of one output, (B,) each, in a single pass over the vocabulary.
 
@@ -491,7 +491,7 @@ def evaluate(
 class Loss(ABC):
     """How far an output is from its target: `loss(output, batch) -> (B,)`, never reduced."""
 
-    def __call__(self, output: models.Output, batch: data.Batch) -> Tensor:
+    def __call__(self, output: models.Output, batch: data.Targets) -> Tensor:
         """Compute this loss alone."""
         return evaluate([self], output, batch)[0]
 
@@ -602,7 +602,8 @@ class Wasserstein(SoftLoss):
         )
 
 
-LOSSES: dict[str, type[Loss]] = {
+# `Any`, so that a type checker lets every kind have knobs of its own.
+LOSSES: dict[str, type[Any]] = {
     "cross-entropy": CrossEntropy,
     "euclidean": Euclidean,
     "wasserstein": Wasserstein,

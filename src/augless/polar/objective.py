@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import warnings
+
 import torch
 from torch import Tensor, distributed
 
-from augless.polar.weightings import Weighting, check_losses, work_type
+from augless.polar.weightings import Matched, Weighting, check_losses, result_type, work_type
 
 
 class Objective:
@@ -13,10 +15,13 @@ class Objective:
 
     Give it the optimiser and call it on unreduced losses; it returns what to call backward() on.
     The means move once per optimiser step, from sums over all micro-batches and all ranks, so
-    gradient accumulation and torch.distributed change nothing; every rank must take the step.
+    gradient accumulation and torch.distributed change nothing; every rank must take every step
+    (and, for `matched`, make every call). As always when accumulating, divide what it returns by
+    the number of micro-batches; for batches of unequal sizes reduce `per_sample` yourself.
+
     Until a mean that the weighting needs is known, weights are one: that is the first step for the
-    mean loss, and one more for `normalise="running-mean"`. Not differentiated losses (validation)
-    leave the means alone.
+    mean loss, and one more for `normalise="running-mean"`. Losses without a gradient (validation)
+    leave the means alone. A copy of the optimiser does not move them: attach a new objective to it.
     """
 
     def __init__(
@@ -30,6 +35,9 @@ class Objective:
 
         memory is the number of steps over which the running means forget.
         """
+        if not isinstance(weighting, Weighting):
+            example = 'polar.WEIGHTINGS["exponential"](radius=1.0)'
+            raise TypeError(f"weighting is {weighting!r}; give a weighting, such as {example}")
         if memory < 1:
             raise ValueError(f"memory is {memory}; it must be at least one step")
         self.weighting = weighting
@@ -37,6 +45,7 @@ class Objective:
         self.mean_loss: float | None = None
         self.mean_weight: float | None = None
         self._sums: Tensor | None = None  # of losses, their number, weights, their number
+        self._calls = 0  # with a gradient, since the last step
         if optimizer is not None:
             optimizer.register_step_post_hook(lambda *_: self.step())
 
@@ -46,28 +55,24 @@ class Objective:
 
     def per_sample(self, losses: Tensor) -> Tensor:
         """Return the transformed losses, (B,) -> (B,), for a reduction of your own."""
-        check_losses(losses)
-        weighting, scale = self.weighting, 1.0 if self.mean_loss is None else self.mean_loss
-        weights = None
-        if self.mean_loss is not None or not weighting.relative:
-            weights = weighting(losses, scale)
-            if weighting.pooled:  # the mean over all ranks' samples, not over this rank's
-                total = _over_ranks(torch.stack([weights.sum(), weights.new_tensor(len(weights))]))
-                weights = (total[0] / total[1]).expand(losses.shape)
-        if losses.requires_grad and torch.is_grad_enabled():
+        learning = losses.requires_grad and torch.is_grad_enabled()
+        weights, values = self._evaluate(losses, learning)
+        if learning:
             self._remember(losses, weights)
-        normalised = weighting.normalise == "running-mean"
-        if weights is None or (normalised and self.mean_weight is None):
-            return losses
-        values = weights * losses if weighting.pooled else weighting.objective(losses, scale)
-        return values / self.mean_weight if normalised and self.mean_weight else values
+        if weights is None or (self.weighting.normalised and self.mean_weight is None):
+            return losses.to(result_type(losses))
+        if self.weighting.normalised and self.mean_weight:  # 0 only if every weight was
+            return values / self.mean_weight
+        return values
 
     def step(self) -> None:
         """Move the running means; an optimiser given at the start does it by itself."""
-        if self._sums is None:
+        several = distributed.is_available() and distributed.is_initialized()
+        if self._sums is None and not several:
             return
-        losses, samples, weights, weighted = _over_ranks(self._sums).tolist()
-        self._sums = None
+        # A rank without losses in this step takes part all the same: the others wait for it.
+        losses, samples, weights, weighted = _over_ranks(self._pending()).tolist()
+        self._sums, self._calls = None, 0
         self.mean_loss = self._moved(self.mean_loss, losses, samples)
         self.mean_weight = self._moved(self.mean_weight, weights, weighted)
 
@@ -80,12 +85,40 @@ class Objective:
         self.mean_loss, self.mean_weight = state["mean_loss"], state["mean_weight"]
         self._sums = None
 
+    def _evaluate(self, losses: Tensor, learning: bool) -> tuple[Tensor | None, Tensor]:
+        """Return weights, if they can be known yet, and transformed losses, not normalised."""
+        weighting = self.weighting
+        if weighting.needs_scale and self.mean_loss is None:
+            check_losses(losses)
+            return None, losses
+        scale = 1.0 if self.mean_loss is None else self.mean_loss
+        if not isinstance(weighting, Matched) or not learning:
+            return weighting.evaluate(losses, scale)
+        # The mean over all ranks' samples, not over this rank's.
+        others = weighting.of(losses, scale)
+        total = _over_ranks(torch.stack([others.sum(), others.new_tensor(len(others))]))
+        weights = weighting.shared(total[0] / total[1], losses)
+        return weights, weights * losses
+
     def _remember(self, losses: Tensor, weights: Tensor | None) -> None:
         values = losses.detach().to(work_type(losses))
         count = values.new_tensor(len(values))
         weighted = (0 * count, 0 * count) if weights is None else (weights.to(values).sum(), count)
         sums = torch.stack([values.sum(), count, *weighted])
         self._sums = sums if self._sums is None else self._sums + sums
+        self._calls += 1
+        if self._calls == 1_000:
+            warnings.warn(
+                "1,000 batches without an optimiser step: the running means stand still. "
+                "Give Objective the optimiser that steps, or call its step().",
+                stacklevel=4,
+            )
+
+    def _pending(self) -> Tensor:
+        if self._sums is not None:
+            return self._sums
+        device = "cuda" if distributed.get_backend() == "nccl" else "cpu"
+        return torch.zeros(4, dtype=torch.float64, device=device)
 
     def _moved(self, mean: float | None, total: float, count: float) -> float | None:
         if not count:

@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, ClassVar, Literal, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, ClassVar, Literal, get_args, get_origin, get_type_hints
 
 import torch
 from scipy import special
@@ -33,15 +33,17 @@ class Weighting:
         Literal["none", "running-mean"], "what an Objective divides the weights by"
     ] = "none"
 
-    pooled: ClassVar[bool] = False  # one weight for all samples of a batch, whatever their losses
-
     def __post_init__(self) -> None:
         for name, hint in get_type_hints(type(self)).items():
-            if get_origin(hint) is Literal and getattr(self, name) not in get_args(hint):
+            value = getattr(self, name)
+            if get_origin(hint) is Literal and value not in get_args(hint):
                 choices = ", ".join(map(repr, get_args(hint)))
-                raise ValueError(f"{name} is {getattr(self, name)!r}; it can be {choices}")
-        low, high = self.clip
-        _require(0 <= low <= high, f"clip is {self.clip}; it must be (low, high), 0 <= low <= high")
+                raise ValueError(f"{name} is {value!r}; it can be {choices}")
+            if hint is float and not isinstance(value, int | float):
+                raise ValueError(f"{name} is {value!r}; it must be a number")
+        pair = isinstance(self.clip, tuple) and len(self.clip) == 2
+        ordered = pair and 0 <= self.clip[0] <= self.clip[1]
+        _require(ordered, f"clip is {self.clip}; it must be (low, high), 0 <= low <= high")
 
     def __call__(self, losses: Tensor, scale: float | Tensor = 1.0) -> Tensor:
         """Return the weight of each sample, detached: (B,) losses -> (B,) weights.
@@ -49,16 +51,23 @@ class Weighting:
         scale is the (running) mean loss, which `unit="mean-loss"` measures the losses by. Weights
         have the losses' type, float32 at least.
         """
+        check_losses(losses)
         relative, _ = self._relative(losses, scale)
-        return self.curve(relative).clamp(*self.clip).to(_result_type(losses))
+        return self._weights(relative, losses)
 
     def objective(self, losses: Tensor, scale: float | Tensor = 1.0) -> Tensor:
         """Return the transformed loss W(L) of each sample, W' = w: (B,) -> (B,), differentiable.
 
         Its gradient is weight x gradient of the loss; first derivatives only.
         """
+        return self.evaluate(losses, scale)[1]
+
+    def evaluate(self, losses: Tensor, scale: float | Tensor = 1.0) -> tuple[Tensor, Tensor]:
+        """Return weights and transformed losses, (B,) each, for the price of one check."""
+        check_losses(losses)
         relative, unit = self._relative(losses, scale)
-        return _with_gradient(self._area(relative) * unit, self(losses, scale), losses)
+        weights = self._weights(relative, losses)
+        return weights, _with_gradient(self._area(relative) * unit, weights, losses)
 
     def curve(self, relative: Tensor) -> Tensor:
         """Return the weight at relative losses u, float64, before clipping."""
@@ -68,21 +77,28 @@ class Weighting:
         """Return the integral of `curve` up to relative losses u, up to a constant."""
         raise NotImplementedError
 
-    def unit_loss(self, scale: float | Tensor) -> float | Tensor:
+    def unit_loss(self, scale: float) -> float:
         """Return the loss that counts as u = 1."""
         return 1.0
 
     @property
-    def relative(self) -> bool:
+    def needs_scale(self) -> bool:
         """Tell whether the weights depend on the mean loss."""
         return False
 
+    @property
+    def normalised(self) -> bool:
+        """Tell whether an Objective divides the weights by their running mean."""
+        return self.normalise == "running-mean"
+
+    def _weights(self, relative: Tensor, losses: Tensor) -> Tensor:
+        return self.curve(relative).clamp(*self.clip).to(result_type(losses))
+
     def _relative(self, losses: Tensor, scale: float | Tensor) -> tuple[Tensor, Tensor]:
         """Return relative losses u = L / unit, (B,), and the unit, ()."""
-        check_losses(losses)
-        known = isinstance(scale, Tensor) or 0 <= scale < math.inf
-        _require(known, f"scale is {scale}; it is a mean loss, finite and >= 0")
-        unit = torch.as_tensor(self.unit_loss(scale), dtype=work_type(losses))
+        scale = float(scale)
+        _require(0 <= scale < math.inf, f"scale is {scale}; it is a mean loss, finite and >= 0")
+        unit = torch.tensor(self.unit_loss(scale), dtype=work_type(losses))
         smallest = torch.finfo(unit.dtype).tiny  # a mean loss of 0: every loss is 0, and so is u
         largest = torch.finfo(unit.dtype).max ** 0.9  # leaves the curves room to stay finite
         unit = unit.to(losses.device).clamp(min=smallest)
@@ -160,12 +176,12 @@ class _InUnits(Weighting):
 
     unit: Annotated[Unit, "what losses and radii are measured in"] = "absolute"
 
-    def unit_loss(self, scale: float | Tensor) -> float | Tensor:
+    def unit_loss(self, scale: float) -> float:
         """Return the unit."""
-        return scale if self.relative else 1.0
+        return scale if self.needs_scale else 1.0
 
     @property
-    def relative(self) -> bool:
+    def needs_scale(self) -> bool:
         """Tell whether the unit is the mean loss."""
         return self.unit == "mean-loss"
 
@@ -255,7 +271,7 @@ class Law(_InUnits):
     radius: Annotated[float, "how far neighbours lie, in units of `unit`"] = 1.0
     unit: Annotated[Unit, "what losses and radii are measured in"] = "mean-loss"
     angle: Annotated[Angle, "how directions are distributed"] = "uniform"
-    dimension: Annotated[int, "of the space an isotropic angle is drawn in"] = 256
+    dimension: Annotated[int | None, "of the space of an isotropic angle; 256 unless given"] = None
     strength: Annotated[float, "total weight of the neighbours"] = 1.0
 
     radii: ClassVar[str] = ""  # the name in scipy.stats of the radius' distribution, R = 1
@@ -263,18 +279,22 @@ class Law(_InUnits):
     def __post_init__(self) -> None:
         super().__post_init__()
         _require(0 < self.radius < math.inf, f"radius is {self.radius}; it must be finite and > 0")
-        _require(self.dimension >= 2, f"dimension is {self.dimension}; it must be at least 2")
+        if self.dimension is not None:
+            whole = isinstance(self.dimension, int) and self.dimension >= 2
+            _require(whole, f"dimension is {self.dimension}; it must be an integer, at least 2")
+            _require(self.angle == "isotropic", 'dimension is only for angle="isotropic"')
         _require_strength(self.strength)
         measurable = self.angle != "measured" or isinstance(self, Empirical)
         _require(measurable, "only the law `empirical` has measured angles")
 
     def expected(self, losses: Tensor, scale: float | Tensor = 1.0) -> Tensor:
         """Return E[Φ(L)], the expected loss of a neighbour: (B,) -> (B,), differentiable."""
+        check_losses(losses)
         relative, unit = self._relative(losses, scale)
         values = (self.mean_excess(relative) + relative) * unit
-        return _with_gradient(values, self.slope(relative).to(_result_type(losses)), losses)
+        return _with_gradient(values, self.slope(relative).to(result_type(losses)), losses)
 
-    def sample(self, n: int, generator: torch.Generator, scale: float | Tensor = 1.0) -> Neighbours:
+    def sample(self, n: int, generator: torch.Generator, scale: float = 1.0) -> Neighbours:
         """Draw n neighbours, their radii in units of loss."""
         from scipy import stats  # half a second to import, and only drawing needs it
 
@@ -300,13 +320,15 @@ class Law(_InUnits):
         """Return u + strength · E[Φ], the paper's objective (Eq. 4)."""
         return relative + self.strength * (self.mean_excess(relative) + relative)
 
-    def unit_loss(self, scale: float | Tensor) -> float | Tensor:
+    def unit_loss(self, scale: float) -> float:
         """Return the radius in units of loss."""
         return self.radius * super().unit_loss(scale)
 
     @property
     def _dimension(self) -> int:
-        return 2 if self.angle == "uniform" else self.dimension  # sin^(d-2) is flat for d = 2
+        if self.angle == "uniform":
+            return 2  # sin^(d-2) is flat for d = 2
+        return self.dimension or 256  # Choice: the paper's word vectors
 
     def _table(self, like: Tensor) -> tables.Table:
         return tables.tabulate(self.radii, self._dimension, like.device, like.dtype)
@@ -315,7 +337,7 @@ class Law(_InUnits):
         """Turn uniform draws into angles of density proportional to sin^(d-2)."""
         if self.angle == "uniform":
             return math.pi * draw
-        half = (self.dimension - 1) / 2  # (1 + cos θ) / 2 has the law Beta(half, half)
+        half = (self._dimension - 1) / 2  # (1 + cos θ) / 2 has the law Beta(half, half)
         return torch.acos(2 * torch.from_numpy(special.betaincinv(half, half, draw.numpy())) - 1)
 
 
@@ -352,7 +374,7 @@ class Empirical(Law):
         super().__post_init__()
         _ = self._points  # a missing or foreign file is reported now, not in the first step
 
-    def sample(self, n: int, generator: torch.Generator, scale: float | Tensor = 1.0) -> Neighbours:
+    def sample(self, n: int, generator: torch.Generator, scale: float = 1.0) -> Neighbours:
         """Draw n of the measured neighbours with replacement, their radii in units of loss."""
         points = self._points
         index = torch.randint(len(points.radius), (n,), generator=generator)
@@ -404,20 +426,32 @@ class Matched(Weighting):
         default_factory=Exponential
     )
 
-    pooled: ClassVar[bool] = True
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _require(isinstance(self.of, Weighting), f"of is {self.of!r}; it must be a weighting")
 
     def __call__(self, losses: Tensor, scale: float | Tensor = 1.0) -> Tensor:
         """Return the mean weight B times: (B,) -> (B,), detached."""
-        return self.of(losses, scale).mean().clamp(*self.clip).expand(losses.shape)
+        return self.shared(self.of(losses, scale).mean(), losses)
 
-    def objective(self, losses: Tensor, scale: float | Tensor = 1.0) -> Tensor:
-        """Return mean weight x loss: (B,) -> (B,), differentiable."""
-        return self(losses, scale) * losses
+    def evaluate(self, losses: Tensor, scale: float | Tensor = 1.0) -> tuple[Tensor, Tensor]:
+        """Return the mean weight, and mean weight x loss, (B,) each."""
+        weights = self(losses, scale)
+        return weights, weights * losses
+
+    def shared(self, mean: Tensor, losses: Tensor) -> Tensor:
+        """Return a mean weight, clipped, for each of the losses."""
+        return mean.clamp(*self.clip).expand(losses.shape)
 
     @property
-    def relative(self) -> bool:
+    def needs_scale(self) -> bool:
         """Tell whether the other weighting depends on the mean loss."""
-        return self.of.relative
+        return self.of.needs_scale
+
+    @property
+    def normalised(self) -> bool:
+        """Tell whether it, or the other weighting, is normalised: the control must be too."""
+        return super().normalised or self.of.normalised
 
 
 def _ratio(loss: Tensor, radius: Tensor) -> Tensor:
@@ -431,7 +465,8 @@ def _with_gradient(values: Tensor, slopes: Tensor, losses: Tensor) -> Tensor:
     return values.to(slopes.dtype) + slopes * (losses - losses.detach())
 
 
-def _result_type(losses: Tensor) -> torch.dtype:
+def result_type(losses: Tensor) -> torch.dtype:
+    """Return the type of weights and transformed losses: the losses', float32 at least."""
     return torch.promote_types(losses.dtype, torch.float32)
 
 
@@ -442,9 +477,11 @@ def work_type(losses: Tensor) -> torch.dtype:
 
 def check_losses(losses: Tensor) -> None:
     """Refuse losses that no weighting can use, by index; one reduction in the good case."""
-    if losses.ndim != 1:
-        shape = tuple(losses.shape)
-        raise ValueError(f"losses must be one per sample, (B,), not {shape}; do not reduce them")
+    if losses.ndim != 1 or not losses.is_floating_point():
+        raise ValueError(
+            f"losses must be one number per sample, (B,), not {losses.dtype} "
+            f'{tuple(losses.shape)}; use reduction="none" and sum over the tokens of a sample'
+        )
     values = losses.detach()
     fine = (values >= 0) & torch.isfinite(values)
     if not bool(fine.all()):
@@ -464,7 +501,8 @@ def _require_strength(strength: float) -> None:
     _require(0 <= strength < math.inf, f"strength is {strength}; it must be finite and >= 0")
 
 
-WEIGHTINGS: dict[str, type[Weighting]] = {
+# `Any`, so that a type checker lets every kind have knobs of its own.
+WEIGHTINGS: dict[str, type[Any]] = {
     "plain": Plain,
     "constant": Constant,
     "matched": Matched,
