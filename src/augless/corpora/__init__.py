@@ -1,0 +1,61 @@
+"""Raw parallel data, public or generated, to aligned and checksummed pairs.
+
+A corpus has knobs, splits, and pairs that stream::
+
+    corpus = corpora.CORPORA["files"](path=Path("talks"), languages=("de", "en"))
+    corpus.check()
+    for pair in corpus.pairs("train"):
+        ...
+
+What is wrong with the data is a `BadData`, which names file and line. What lines are, and which
+compressed forms are read: `augless.corpora.reading`. No network is used.
+"""
+
+from typing import Any
+
+from augless.corpora.corpus import Corpus
+from augless.corpora.drawn import Reddit, Tatoeba
+from augless.corpora.files import Files
+from augless.corpora.published import (
+    IWSLT14FrenchEnglish,
+    IWSLT14GermanEnglish,
+    IWSLT14ItalianEnglish,
+    IWSLT15EnglishVietnamese,
+    Multi30kFrenchEnglish,
+    Multi30kGermanEnglish,
+)
+from augless.corpora.reading import BadData, Pair
+from augless.corpora.toy import ToyDialogue, ToyGermanEnglish
+
+# `Any`, so that a type checker lets every kind have knobs of its own.
+CORPORA: dict[str, type[Any]] = {
+    "files": Files,
+    "iwslt14-de-en": IWSLT14GermanEnglish,
+    "iwslt14-fr-en": IWSLT14FrenchEnglish,
+    "iwslt14-it-en": IWSLT14ItalianEnglish,
+    "iwslt15-en-vi": IWSLT15EnglishVietnamese,
+    "multi30k-de-en": Multi30kGermanEnglish,
+    "multi30k-fr-en": Multi30kFrenchEnglish,
+    "reddit": Reddit,
+    "tatoeba": Tatoeba,
+    "toy-de-en": ToyGermanEnglish,
+    "toy-dialogue": ToyDialogue,
+}
+
+__all__ = [
+    "CORPORA",
+    "BadData",
+    "Corpus",
+    "Files",
+    "IWSLT14FrenchEnglish",
+    "IWSLT14GermanEnglish",
+    "IWSLT14ItalianEnglish",
+    "IWSLT15EnglishVietnamese",
+    "Multi30kFrenchEnglish",
+    "Multi30kGermanEnglish",
+    "Pair",
+    "Reddit",
+    "Tatoeba",
+    "ToyDialogue",
+    "ToyGermanEnglish",
+]

@@ -1,0 +1,107 @@
+"""What every corpus is: knobs, files, splits, pairs and a fingerprint."""
+
+import dataclasses
+import hashlib
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal, get_args, get_origin, get_type_hints
+
+from augless.corpora import reading
+from augless.corpora.reading import BadData, Pair
+
+FORMS = ("", ".gz", ".xz", ".zst")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Corpus:
+    """Pairs of texts in named splits, read from files or made from a seed.
+
+    A kind of corpus is a subclass: its knobs are its fields; it says which files it reads and
+    what the pairs of a split are. `pairs` streams, so a fault in a file is raised when the stream
+    gets there: use nothing of a split before it has ended.
+    """
+
+    languages: Annotated[tuple[str, str], "source and target; turn them round to turn the corpus"]
+
+    licence: ClassVar[str] = "not stated"
+    address: ClassVar[str] = ""  # where the publisher has, or had, it
+    version: ClassVar[int] = 1  # raised when the same inputs and knobs begin to give other pairs
+    choices: ClassVar[tuple[str, ...]] = ()  # the languages there are; any, if none are listed
+
+    def __post_init__(self) -> None:
+        for knob, hint in get_type_hints(type(self)).items():
+            value = getattr(self, knob)
+            if get_origin(hint) is Literal and value not in get_args(hint):
+                these = ", ".join(map(repr, get_args(hint)))
+                raise BadData(f"{knob} is {value!r}; it can be {these}.")
+            if hint is int and knob != "seed" and value < 0:
+                raise BadData(f"{knob} is {value}; it must not be negative.")
+        one, other = self.languages
+        if one == other or (self.choices and not {one, other} <= {*self.choices}):
+            these = f" of {', '.join(self.choices)}" if self.choices else ""
+            raise BadData(f"languages are {one!r} and {other!r}; they must be two{these}.")
+
+    def splits(self) -> tuple[str, ...]:
+        """List the splits, train first."""
+        return ("train", "valid", "test")
+
+    def pairs(self, split: str) -> Iterator[Pair]:
+        """Stream the pairs of a split."""
+        if split not in self.splits():
+            these = ", ".join(self.splits())
+            raise BadData(f"there is no split {split!r}; there is {these}.")
+        return self._pairs(split)
+
+    def _pairs(self, split: str) -> Iterator[Pair]:
+        raise NotImplementedError
+
+    def inputs(self) -> list[Path]:
+        """List the files that are read, without looking into them."""
+        return []
+
+    def check(self) -> None:
+        """Refuse, before any work, files that are missing or cannot be read."""
+        for path in self.inputs():
+            reading.check(path)
+
+    def fingerprint(self) -> str:
+        """Give a SHA-256 that tells whether the pairs may be other ones.
+
+        Over the kind, its version, its knobs and the bytes of its files; not over where they are.
+        """
+        knobs = {
+            field.name: getattr(self, field.name)
+            for field in dataclasses.fields(self)
+            if not _located(getattr(self, field.name))
+        }
+        digest = hashlib.sha256()
+        for part in (type(self).__name__, self.version, knobs, self.splits()):
+            digest.update(json.dumps(part, sort_keys=True).encode() + b"\0")
+        for path in self.inputs():
+            digest.update(reading.digest(path))
+        return digest.hexdigest()
+
+
+def _located(value: Any) -> bool:
+    return isinstance(value, Path) or (isinstance(value, tuple) and any(map(_located, value)))
+
+
+def found(folders: tuple[Path, ...], stems: tuple[str, ...]) -> Path | None:
+    """Find the one file that has one of these names, compressed or not; None if there is none.
+
+    The first folder that has any decides. Two such files there are refused: one may be stale.
+    """
+    for folder in folders:
+        there = [folder / f"{stem}{form}" for stem in stems for form in FORMS]
+        there = [path for path in there if path.exists() or path.is_symlink()]
+        if len(there) > 1:
+            these = " and ".join(path.name for path in there[:2])
+            raise BadData(
+                f"{reading.name(folder)}: {these} are both there; which is meant?\n"
+                "Move one of them away."
+            )
+        if there:
+            return there[0]
+    return None

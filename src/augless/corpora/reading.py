@@ -1,0 +1,413 @@
+"""Files of text to lines and pairs, streaming, with every fault named by file and line.
+
+- A line ends at LF, and nowhere else: U+2028, U+0085, vertical tab, form feed and a bare CR are
+  characters of the line. One CR before the LF (or before the end of the file) belongs to the line
+  end, as Windows writes it. A last line without LF counts.
+- Text is strict UTF-8; a byte order mark at the start of a file is dropped; NUL is refused.
+- gzip, xz and zstd are told by the name, or else by the first bytes, which no UTF-8 text can have.
+- Memory is bounded by the longest line allowed (`LONGEST`), not by the file.
+"""
+
+import atexit
+import gzip
+import hashlib
+import importlib
+import itertools
+import json
+import lzma
+import os
+import shutil
+import sys
+import tempfile
+import zlib
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, Protocol, Self
+
+BLOCK = 1 << 20  # bytes read at once
+LONGEST = 8 << 20  # bytes of the longest line that is still believed to be text
+STDIN = Path("-")
+
+Empty = Literal["error", "drop"]
+Numbered = Iterator[tuple[int, str]]
+
+
+class BadData(ValueError):  # noqa: N818 - what it is, in the user's words
+    """Data that cannot be used: what is wrong, where, and what to do, in one to three lines."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """One sample: a source, a target, and how much it counts."""
+
+    source: str
+    target: str
+    weight: float = 1.0
+
+
+def name(path: Path) -> str:
+    """Spell a path for a message: on one line, whatever characters it has."""
+    if path == STDIN or path == _spooled.get("path"):
+        return "standard input"
+    text = str(path)
+    return text if text.isprintable() else ascii(text)
+
+
+def quoted(text: str) -> str:
+    """Spell the start of a text for a message: on one line, short, and printable."""
+    return ascii(text if len(text) <= 40 else text[:40] + "...")
+
+
+_spooled: dict[str, Path] = {}
+
+
+def local(path: Path) -> Path:
+    """Give the file to read for a path: itself, or a copy of standard input where it is `-`.
+
+    Standard input is copied to a temporary file once, because a split is read more than once: for
+    its fingerprint, to learn a vocabulary, to be encoded.
+    """
+    if path != STDIN:
+        return path
+    if "path" not in _spooled:
+        if sys.stdin is None or sys.stdin.isatty():
+            raise BadData("standard input: nothing is piped in.\nPipe a file in, or name one.")
+        handle, spool = tempfile.mkstemp(prefix="augless-stdin-")
+        atexit.register(_forget, spool)
+        with os.fdopen(handle, "wb") as copy:
+            shutil.copyfileobj(sys.stdin.buffer, copy, BLOCK)
+        _spooled["path"] = Path(spool)
+    return _spooled["path"]
+
+
+def _forget(spool: str) -> None:
+    with suppress(OSError):
+        Path(spool).unlink()
+
+
+def check(path: Path) -> None:
+    """Refuse a file that cannot be read, before any work: only its first bytes are looked at."""
+    try:
+        if path == STDIN:
+            path = local(path)
+        elif path.is_dir():
+            raise BadData(f"{name(path)}: this is a directory.\nName a file in it.")
+        elif not os.path.lexists(path):
+            raise BadData(f"{name(path)}: there is no such file.")
+        elif path.exists() and not path.is_file():
+            # A pipe can be read only once, and a device may never end.
+            raise BadData(f"{name(path)}: this is not a regular file.\nSave it to one first.")
+        with _opened(path):
+            pass
+    except (OSError, ValueError) as error:
+        raise _unreadable(path, error) from None
+
+
+def _unreadable(path: Path, error: Exception) -> BadData:
+    if isinstance(error, BadData):
+        return error
+    reason = getattr(error, "strerror", None) or str(error)
+    return BadData(f"{name(path)}: cannot be read ({reason}).")
+
+
+class _Stream(Protocol):
+    """What is read from: a file, or what decompresses it."""
+
+    def __enter__(self) -> Self: ...
+    def __exit__(self, *_: Any) -> None: ...
+    def read(self, size: int, /) -> bytes: ...
+
+
+def _opened(path: Path) -> _Stream:
+    """Open a file for reading, decompressed; whoever reads names the faults."""
+    form = path.suffix.lower()
+    if form not in (".gz", ".xz", ".zst"):
+        with path.open("rb") as stream:
+            start = stream.read(6)
+        forms = {b"\x1f\x8b": ".gz", b"\xfd7zXZ\0": ".xz", b"\x28\xb5\x2f\xfd": ".zst"}
+        form = next((form for magic, form in forms.items() if start.startswith(magic)), "")
+    if form == ".gz":
+        return gzip.open(path, "rb")
+    if form == ".xz":
+        return lzma.open(path, "rb")
+    if form == ".zst":
+        return _Zstandard(path)
+    return path.open("rb", buffering=0)
+
+
+class _Zstandard:
+    """Read a zstd file, noticing a frame that is cut short, which the library's reader does not."""
+
+    def __init__(self, path: Path) -> None:
+        try:
+            zstandard = importlib.import_module("zstandard")  # an extra: may be missing
+        except ImportError:
+            raise BadData(
+                f"{name(path)}: reading .zst needs the package zstandard.\n"
+                "Install it (pip install zstandard), or decompress the file."
+            ) from None
+        self._new: Callable[[], Any] = zstandard.ZstdDecompressor().decompressobj
+        self._error: type[Exception] = zstandard.ZstdError
+        self._frame: Any = None
+        self._stream = path.open("rb")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self._stream.close()
+
+    def read(self, _: int, /) -> bytes:
+        output: list[bytes] = []
+        # Small steps, because a step may grow ten-thousandfold and its output has no limit.
+        while sum(map(len, output)) < 1 << 16 and (data := self._stream.read(1 << 10)):
+            while data:
+                self._frame = self._frame or self._new()
+                try:
+                    output.append(self._frame.decompress(data))
+                except self._error as error:
+                    raise zlib.error(str(error)) from None
+                data = self._frame.unused_data if self._frame.eof else b""
+                self._frame = None if self._frame.eof else self._frame
+        if not any(output) and self._frame is not None:
+            raise EOFError
+        return b"".join(output)
+
+
+def _blocks(path: Path) -> Iterator[bytes]:
+    """Yield the bytes of a file, decompressed."""
+    advice = "Fetch or make the file again."
+    try:
+        with _opened(path) as stream:
+            while block := stream.read(BLOCK):
+                for start in range(0, len(block), BLOCK):
+                    yield block[start : start + BLOCK]
+    except EOFError:
+        raise BadData(f"{name(path)}: the compressed file is cut short.\n{advice}") from None
+    except (gzip.BadGzipFile, zlib.error, lzma.LZMAError) as error:
+        reason = f"the compressed file is damaged ({error})"
+        raise BadData(f"{name(path)}: {reason}.\n{advice}") from None
+    except OSError as error:
+        raise _unreadable(path, error) from None
+
+
+def blocks(path: Path) -> Iterator[list[str]]:
+    """Yield the lines of a file, without their ends, many at a time."""
+    path = local(path)
+    number = 0  # lines before `rest`
+    rest = b""
+    start = True
+    for block in itertools.chain(_blocks(path), [None]):
+        if block is None:
+            whole, rest = rest, b""
+        elif (cut := block.rfind(b"\n") + 1) or len(rest) + len(block) > LONGEST:
+            whole, rest = rest + block[:cut], block[cut:]
+            if not cut or whole.find(b"\n") > LONGEST:
+                raise BadData(
+                    f"{name(path)}, line {number + 1}: longer than {LONGEST >> 20} MiB.\n"
+                    "This is not text in lines; end each sample with a line feed."
+                )
+        else:
+            rest += block
+            continue
+        if start:
+            whole = whole.removeprefix(b"\xef\xbb\xbf")
+            start = False
+        if whole:
+            lines = _lines(path, whole, number)
+            number += len(lines)
+            yield lines
+
+
+def _lines(path: Path, whole: bytes, before: int) -> list[str]:
+    # A line feed byte is never part of another character, so whole lines decode by themselves.
+    try:
+        text = whole.decode()
+    except UnicodeDecodeError as error:
+        raise _at(path, whole, before, error.start, "is not UTF-8") from None
+    if "\0" in text:
+        raise _at(path, whole, before, whole.index(b"\0"), "is NUL")
+    text = text.removesuffix("\n")
+    if "\r" in text:
+        text = text.replace("\r\n", "\n").removesuffix("\r")
+    return text.split("\n")
+
+
+def _at(path: Path, whole: bytes, before: int, where: int, what: str) -> BadData:
+    line = before + whole.count(b"\n", 0, where) + 1
+    column = where - whole.rfind(b"\n", 0, where)
+    advice = "Convert the file to UTF-8 text, or mend that line."
+    if line == 1 and whole.startswith((b"\xff\xfe", b"\xfe\xff")):
+        advice = "It looks like UTF-16: convert it to UTF-8."
+    elif line == 1 and whole.startswith(b"PK\x03\x04"):
+        advice = "It looks like a zip archive: unpack it."
+    place = f"{name(path)}, line {line}, byte {column}"
+    return BadData(f"{place}: this byte (0x{whole[where]:02x}) {what}.\n{advice}")
+
+
+def numbered(path: Path) -> Numbered:
+    """Yield the lines of a file with their numbers, from 1."""
+    return enumerate(itertools.chain.from_iterable(blocks(path)), 1)
+
+
+def parallel(source: Path, target: Path, empty: Empty) -> Iterator[Pair]:
+    """Pair two files line by line."""
+    # As `paired`, but without a tuple per line: a million pairs a second.
+    left = itertools.chain.from_iterable(blocks(source))
+    right = itertools.chain.from_iterable(blocks(target))
+    some = False
+    for number, (one, other) in enumerate(itertools.zip_longest(left, right), 1):
+        if one and other and not one.isspace() and not other.isspace():
+            some = True
+            yield Pair(one, other)
+        elif one is None or other is None:
+            counts = (
+                number - 1 + (one is not None) + sum(1 for _ in left),
+                number - 1 + (other is not None) + sum(1 for _ in right),
+            )
+            raise _unequal((source, target), counts, number, one if other is None else other)
+        elif empty == "error":
+            raise _blank(source if not one.strip() else target, number)
+    if not some:
+        raise _nothing((source, target))
+
+
+def paired(
+    paths: tuple[Path, Path], sides: tuple[Numbered, Numbered], empty: Empty
+) -> Iterator[Pair]:
+    """Pair what was taken from two files, the number of each line beside it."""
+    left, right = sides
+    some = False
+    for count, (one, other) in enumerate(itertools.zip_longest(left, right)):
+        if one is None or other is None:
+            counts = (
+                count + (one is not None) + sum(1 for _ in left),
+                count + (other is not None) + sum(1 for _ in right),
+            )
+            number, text = one or other or (0, "")
+            raise _unequal(paths, counts, number, text)
+        if one[1].strip() and other[1].strip():
+            some = True
+            yield Pair(one[1], other[1])
+        elif empty == "error":
+            raise _blank(*((paths[1], other[0]) if one[1].strip() else (paths[0], one[0])))
+    if not some:
+        raise _nothing(paths)
+
+
+def single(
+    path: Path, fields: Callable[[Path, int, str], tuple[str, str]], empty: Empty
+) -> Iterator[Pair]:
+    """Yield the pairs of one file, both sides of which `fields` finds in a line."""
+    some = False
+    for number, line in numbered(path):
+        one, other = fields(path, number, line) if line.strip() else ("", "")
+        if one.strip() and other.strip():
+            some = True
+            yield Pair(one, other)
+        elif empty == "error":
+            side = "line" if not line.strip() else "source" if not one.strip() else "target"
+            raise _blank(path, number, side)
+    if not some:
+        raise _nothing((path,))
+
+
+def _unequal(
+    paths: tuple[Path, Path], counts: tuple[int, int], number: int, text: str | None
+) -> BadData:
+    longer = paths[counts[1] > counts[0]]
+    return BadData(
+        f"{name(paths[0])} has {counts[0]:,} lines and {name(paths[1])} has {counts[1]:,}: "
+        f"they are not parallel.\n"
+        f"Line {number} of {name(longer)} is the first without a partner: {quoted(text or '')}.\n"
+        "Line i of one file must translate or answer line i of the other."
+    )
+
+
+def _blank(path: Path, number: int, side: str = "line") -> BadData:
+    return BadData(
+        f"{name(path)}, line {number}: the {side} is empty.\n"
+        'Mend it, or set empty="drop" to leave such pairs out, both sides of them.'
+    )
+
+
+def _nothing(paths: Iterable[Path]) -> BadData:
+    return BadData(f"{' and '.join(map(name, paths))}: no pair in it, only blank lines or none.")
+
+
+def columns(wanted: tuple[int, int]) -> Callable[[Path, int, str], tuple[str, str]]:
+    """Make a reader of tab-separated lines: no quoting, columns counted from 1."""
+    one, other = wanted
+
+    def fields(path: Path, number: int, line: str) -> tuple[str, str]:
+        found = line.split("\t")
+        if max(wanted) > len(found):
+            raise BadData(
+                f"{name(path)}, line {number}: column {max(wanted)} is wanted, of {len(found)}.\n"
+                "Columns are separated by one tab each."
+            )
+        return found[one - 1], found[other - 1]
+
+    return fields
+
+
+def members(wanted: tuple[str, str]) -> Callable[[Path, int, str], tuple[str, str]]:
+    """Make a reader of lines that are JSON objects with two named fields of text."""
+
+    def fields(path: Path, number: int, line: str) -> tuple[str, str]:
+        found = record(path, number, line)
+        one, other = (_text(path, number, found, key) for key in wanted)
+        return one, other
+
+    return fields
+
+
+def record(path: Path, number: int, line: str) -> dict[str, Any]:
+    """Parse a line that must be a JSON object."""
+    # Besides bad syntax: integers of thousands of digits (ValueError), nesting (RecursionError).
+    try:
+        found = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        reason = getattr(error, "msg", "too deep or too long a number")
+        raise BadData(f"{name(path)}, line {number}: not JSON ({reason}).") from None
+    if not isinstance(found, dict):
+        raise BadData(f"{name(path)}, line {number}: not a JSON object, but {quoted(line)}.")
+    return found
+
+
+def _text(path: Path, number: int, found: dict[str, Any], key: str) -> str:
+    place = f"{name(path)}, line {number}"
+    if key not in found:
+        there = ", ".join(map(quoted, itertools.islice(found, 5))) or "none"
+        raise BadData(f"{place}: no field {quoted(key)}.\nIts fields are: {there}.")
+    value = found[key]
+    if not isinstance(value, str):
+        raise BadData(f"{place}: the field {quoted(key)} is not text, but {quoted(repr(value))}.")
+    return sound(path, number, value)
+
+
+def sound(path: Path, number: int, text: str) -> str:
+    r"""Refuse what JSON can spell and UTF-8 text cannot hold: NUL and halves of \uD83D\uDE00."""
+    if "\0" in text or not _encodable(text):
+        raise BadData(f"{name(path)}, line {number}: NUL or half a character (\\ud800) in text.")
+    return text
+
+
+def _encodable(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def digest(path: Path) -> bytes:
+    """Give the SHA-256 of a file's bytes as they are on disk."""
+    path = local(path)
+    try:
+        with path.open("rb") as stream:
+            return hashlib.file_digest(stream, "sha256").digest()
+    except OSError as error:
+        raise _unreadable(path, error) from None
