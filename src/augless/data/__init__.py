@@ -1,0 +1,27 @@
+"""Prepared pairs on disk to typed, length-bucketed batches.
+
+`prepare` turns a corpus into a folder: two codecs, flat ids with offsets for each split, and a
+manifest with statistics and the SHA-256 of everything read and written. `Prepared.open` reads it
+back through memory maps, and `batches` makes the batches of an epoch, a pure function of the seed
+and the epoch. Torch is imported only when a batch is made.
+"""
+
+from augless.data.batches import Batch, Targets, batches, collate, padding_share, plan
+from augless.data.preparing import Filters, Settings, prepare
+from augless.data.store import BadStore, Pairs, Prepared, Ragged
+
+__all__ = [
+    "BadStore",
+    "Batch",
+    "Filters",
+    "Pairs",
+    "Prepared",
+    "Ragged",
+    "Settings",
+    "Targets",
+    "batches",
+    "collate",
+    "padding_share",
+    "plan",
+    "prepare",
+]

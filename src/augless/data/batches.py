@@ -1,0 +1,164 @@
+"""The batches of an epoch: a pure function of the seed, the epoch and the sizes asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from augless import text
+from augless.data.store import Pairs, Ragged
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+_BUCKET = 64  # batches whose sentences are sorted together: little padding, and still mixed
+
+
+@dataclass(frozen=True)
+class Targets:
+    """Padded target sentences: what a loss needs. What stands in padding is never looked at."""
+
+    target: Tensor
+    """(B, T) ids of the target sentences, the end symbol included."""
+    target_mask: Tensor
+    """(B, T), true at real tokens."""
+
+    def __post_init__(self) -> None:
+        if self.target.dim() != 2 or self.target.shape != self.target_mask.shape:
+            shapes = tuple(self.target.shape), tuple(self.target_mask.shape)
+            raise ValueError(f"target and target_mask must both be (B, T), not {shapes}")
+        if str(self.target_mask.dtype) != "torch.bool":
+            raise ValueError(f"target_mask must be boolean, not {self.target_mask.dtype}")
+
+
+@dataclass(frozen=True)
+class Batch(Targets):
+    """Padded pairs of sentences."""
+
+    source: Tensor
+    """(B, S) ids of the source sentences, the end symbol included."""
+    source_mask: Tensor
+    """(B, S), true at real tokens."""
+    weight: Tensor
+    """(B,) weights given with the pairs, 1 unless an augmenter said otherwise."""
+    index: NDArray[np.int64]
+    """(B,) positions of the pairs in their split."""
+
+    @property
+    def decoder_input(self) -> Tensor:
+        """(B, T) the target shifted right behind the start symbol: what a teacher shows."""
+        shifted = self.target.roll(1, dims=1)
+        shifted[:, :1] = text.BOS
+        return shifted
+
+
+def plan(
+    pairs: Pairs,
+    *,
+    seed: int,
+    epoch: int,
+    sentences: int | None = None,
+    tokens: int | None = None,
+    shuffle: bool = True,
+) -> list[NDArray[np.int64]]:
+    """Return the indices of each batch of an epoch: all pairs, once, batched by length.
+
+    Give the size as a number of sentences or of tokens; tokens count the longer side with its
+    padding. A position in an epoch is an index into this list.
+    """
+    if (sentences is None) == (tokens is None):
+        raise ValueError("a batch is sized either by sentences or by tokens")
+    if (sentences or tokens or 0) < 1:
+        raise ValueError(f"a batch of {sentences or tokens} is empty")
+    lengths = np.maximum(pairs.source.lengths, pairs.target.lengths) + 1  # the end symbol
+    if not shuffle:
+        return _cut(np.arange(len(pairs)), lengths, sentences, tokens)
+    generator = np.random.Generator(np.random.PCG64([seed, epoch]))
+    order = generator.permutation(len(pairs))
+    mean = max(1.0, float(lengths.mean())) if len(pairs) else 1.0
+    bucket = _BUCKET * (sentences or max(1, int((tokens or 1) / mean)))
+    found: list[NDArray[np.int64]] = []
+    for start in range(0, len(order), bucket):
+        part = order[start : start + bucket]
+        found += _cut(part[np.argsort(lengths[part], kind="stable")], lengths, sentences, tokens)
+    return [found[i] for i in generator.permutation(len(found))]
+
+
+def batches(
+    pairs: Pairs,
+    parts: list[NDArray[np.int64]],
+    *,
+    start: int = 0,
+    rank: int = 0,
+    ranks: int = 1,
+) -> Iterator[Batch]:
+    """Make the batches of a plan from a position on; a rank gets every ranks-th row of each.
+
+    Together the ranks see exactly the batches that one rank would see.
+    """
+    for rows in parts[start:]:
+        yield collate(pairs, rows[rank::ranks])
+
+
+def collate(pairs: Pairs, rows: NDArray[np.int64]) -> Batch:
+    """Make one batch of the given pairs, padded to the longest."""
+    import torch
+
+    source, source_mask = _padded(pairs.source, rows)
+    target, target_mask = _padded(pairs.target, rows)
+    return Batch(
+        source=torch.from_numpy(source),
+        source_mask=torch.from_numpy(source_mask),
+        target=torch.from_numpy(target),
+        target_mask=torch.from_numpy(target_mask),
+        weight=torch.from_numpy(pairs.weight[rows]),
+        index=rows,
+    )
+
+
+def padding_share(pairs: Pairs, parts: list[NDArray[np.int64]]) -> float:
+    """Return which share of all positions of both sides would be padding."""
+    padded = full = 0
+    for side in (pairs.source, pairs.target):
+        lengths = side.lengths + 1
+        padded += sum(len(rows) * int(lengths[rows].max()) for rows in parts if len(rows))
+        full += int(lengths[np.concatenate(parts)].sum()) if parts else 0
+    return 1 - full / padded if padded else 0.0
+
+
+def _cut(
+    order: NDArray[np.int64],
+    lengths: NDArray[np.int64],
+    sentences: int | None,
+    tokens: int | None,
+) -> list[NDArray[np.int64]]:
+    """Cut an order into batches of so many sentences, or of at most so many padded tokens."""
+    if sentences is not None:
+        return [order[i : i + sentences] for i in range(0, len(order), sentences)]
+    found, start, longest = [], 0, 0
+    for end, length in enumerate(lengths[order].tolist()):
+        longest = max(longest, length)
+        # A sentence longer than the limit makes a batch of its own: none is lost.
+        if end > start and longest * (end - start + 1) > (tokens or 0):
+            found.append(order[start:end])
+            start, longest = end, length
+    if start < len(order):
+        found.append(order[start:])
+    return found
+
+
+def _padded(side: Ragged, rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[Any]]:
+    """Return ids (B, T) with the end symbol, and where they are real."""
+    lengths = side.lengths[rows]
+    width = int(lengths.max()) + 1 if len(rows) else 1
+    steps = np.arange(width)
+    ids = np.full((len(rows), width), text.PAD, np.int64)
+    inside = steps < lengths[:, None]
+    flat = side.offsets[rows][:, None] + steps
+    ids[inside] = side.ids[flat[inside]]
+    ids[np.arange(len(rows)), lengths] = text.EOS
+    return ids, steps <= lengths[:, None]

@@ -1,0 +1,385 @@
+"""A corpus to a prepared folder, streaming: memory follows the vocabulary, not the corpus."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import itertools
+import json
+import multiprocessing
+import os
+import shutil
+import sys
+import threading
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ProcessPoolExecutor
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from augless import corpora, text
+from augless.data import store
+from augless.data.store import Prepared
+
+Block = list[corpora.Pair]
+Result = TypeVar("Result")
+Progress = Callable[[str, int, int | None], None]
+
+BLOCK = 8192  # pairs that are handed to a worker at once
+VERSION = 1  # of this procedure: another number prepares everything anew
+
+
+@dataclass(frozen=True, kw_only=True)
+class Filters:
+    """Which training pairs are left out. Validation and test pairs all stay."""
+
+    min_length: Annotated[int, "words a side has at least"] = 1
+    max_length: Annotated[int, "words a side has at most"] = 175
+    ratio: Annotated[float | None, "words of the longer side over the shorter, at most"] = None
+    duplicates: Annotated[Literal["keep", "drop"], "pairs that occurred before"] = "keep"
+    shared: Annotated[Literal["keep", "drop"], "pairs that are in another split too"] = "keep"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """How text becomes ids."""
+
+    tokeniser: Annotated[text.Kind, "joined (exact), moses (the paper's) or whitespace"] = "joined"
+    lowercase: Annotated[bool, "lower-case all words"] = False
+    vocabulary: Annotated[text.Subwords | text.Words, "how a vocabulary is learnt"] = field(
+        default_factory=text.Subwords
+    )
+    joint: Annotated[bool, "one vocabulary for both sides"] = True
+    filters: Annotated[Filters, "which training pairs are left out"] = field(
+        default_factory=Filters
+    )
+
+
+REASONS = ("kept", "too short", "too long", "ratio", "shared", "duplicate")
+
+
+def prepare(
+    corpus: corpora.Corpus,
+    settings: Settings,
+    root: str | Path,
+    *,
+    name: str,
+    workers: int = 1,
+    progress: Progress = lambda *_: None,
+) -> Prepared:
+    """Prepare a corpus below root, or find that it was, and open it.
+
+    The folder is named after the corpus and a fingerprint of its content and the settings, so
+    changed inputs make another folder. It is written aside and renamed when whole. The bytes
+    written do not depend on the number of workers.
+    """
+    corpus.check()
+    progress("reading checksums", 0, None)
+    inputs = corpus.fingerprint()
+    learner = {type(settings.vocabulary).__name__: asdict(settings.vocabulary)}
+    knobs = asdict(settings) | {"vocabulary": learner}
+    identity = json.dumps([VERSION, inputs, knobs], sort_keys=True)
+    fingerprint = hashlib.sha256(identity.encode()).hexdigest()
+    folder = Path(root) / f"{name}-{fingerprint[:12]}"
+    if folder.exists():
+        return Prepared.open(folder)
+    for left in folder.parent.glob(f".{folder.name}.*"):
+        if not _alive(left.suffix[1:]):  # by a prepare that was killed
+            shutil.rmtree(left, ignore_errors=True)
+    aside = folder.with_name(f".{folder.name}.{os.getpid()}")
+    try:
+        aside.mkdir(parents=True)
+        _write(corpus, settings, aside, workers, progress, {"inputs": inputs, "settings": knobs})
+        aside.rename(folder)
+    except OSError:
+        if not folder.exists():  # else another process was faster, with the same bytes
+            raise
+    finally:
+        shutil.rmtree(aside, ignore_errors=True)
+    return Prepared.open(folder)
+
+
+def _write(
+    corpus: corpora.Corpus,
+    settings: Settings,
+    folder: Path,
+    workers: int,
+    progress: Progress,
+    header: dict[str, Any],
+) -> None:
+    tokenisers = tuple(
+        text.Tokeniser(language=_rules(name), kind=settings.tokeniser, lowercase=settings.lowercase)
+        for name in corpus.languages
+    )
+    held_out = frozenset(
+        _identity(pair)
+        for split in corpus.splits()
+        if split != "train"
+        for pair in corpus.pairs(split)
+    )
+    counts, kept, reasons = _measure(corpus, settings, tokenisers, held_out, workers, progress)
+    if not kept.any():
+        most = reasons.most_common(1)[0][0] if reasons else "nothing was read"
+        raise corpora.BadData(
+            f"no training pair is left of {len(kept)}: most were dropped as {most!r}\n"
+            "loosen the filters (min_length, max_length, ratio)"
+        )
+    progress("learning the vocabulary", 0, None)
+    codecs = _learn(settings, tokenisers, counts)
+    files = {
+        str(c.save(folder / s).relative_to(folder))
+        for c, s in zip(codecs, store.SIDES, strict=True)
+    }
+    statistics: dict[str, Any] = {}
+    sizes: dict[str, int] = {}
+    for split in corpus.splits():
+        mask = kept if split == "train" else None
+        hands = workers if split == "train" else 1  # the others are too small to share
+        sizes[split], statistics[split], made = _encode(
+            corpus, split, codecs, mask, folder, hands, progress
+        )
+        files |= made
+    statistics["train"]["read"] = len(kept)
+    statistics["train"]["dropped"] = {r: reasons[r] for r in REASONS[1:] if reasons[r]}
+    statistics["train"]["shared"] = reasons["shared pairs seen"]
+    manifest = {
+        "format": store.FORMAT,
+        **header,
+        "languages": list(corpus.languages),
+        "vocabulary": [len(codec) for codec in codecs],
+        "types": {
+            s: store.smallest_type(len(c)).name for c, s in zip(codecs, store.SIDES, strict=True)
+        },
+        "splits": sizes,
+        "statistics": statistics,
+        "files": store.describe(folder, files),
+    }
+    with (folder / store.MANIFEST).open("wb") as file:
+        file.write(json.dumps(manifest, indent=1, ensure_ascii=False).encode())
+        store.finish(file)
+
+
+def _measure(
+    corpus: corpora.Corpus,
+    settings: Settings,
+    tokenisers: tuple[text.Tokeniser, ...],
+    held_out: frozenset[bytes],
+    workers: int,
+    progress: Progress,
+) -> tuple[list[Counter[str]], NDArray[np.bool_], Counter[str]]:
+    """Read the training pairs once: count the words of those kept, and remember which are."""
+    counts: list[Counter[str]] = [Counter(), Counter()]
+    reasons: Counter[str] = Counter()
+    first, verdicts = bytearray(), bytearray()
+    pairs = corpus.pairs("train")
+    if settings.filters.duplicates == "drop":
+        pairs = _without_duplicates(pairs, first)
+    measurer = _Measurer(tokenisers, settings.filters, held_out)
+    for judged, shared, found in _in_order(measurer, pairs, workers):
+        verdicts += judged
+        reasons["shared pairs seen"] += shared
+        for total, part in zip(counts, found, strict=True):
+            total.update(part)
+        progress("counting words", len(verdicts), None)
+    kept = np.frombuffer(verdicts, np.uint8) == 0
+    reasons.update({REASONS[v]: verdicts.count(v) for v in range(1, len(REASONS))})
+    if first:
+        kept_first, kept = kept, np.frombuffer(first, np.uint8) == 1
+        reasons["duplicate"] = first.count(0)
+        kept[kept] = kept_first
+    return counts, kept, reasons
+
+
+def _without_duplicates(pairs: Iterable[corpora.Pair], first: bytearray) -> Iterator[corpora.Pair]:
+    """Pass on what did not occur before, and note for every pair whether it was that."""
+    seen: set[bytes] = set()
+    for pair in pairs:
+        identity = _identity(pair)
+        first.append(identity not in seen)
+        if first[-1]:
+            seen.add(identity)
+            yield pair
+
+
+def _learn(
+    settings: Settings, tokenisers: tuple[text.Tokeniser, ...], counts: list[Counter[str]]
+) -> list[text.Codec]:
+    """Learn one vocabulary, or two, from the words of both sides."""
+    try:
+        if settings.joint:
+            vocabularies = [settings.vocabulary.learn(counts[0] + counts[1])] * 2
+        else:
+            vocabularies = [settings.vocabulary.learn(side) for side in counts]
+    except ValueError as error:
+        raise corpora.BadData(str(error)) from None
+    return [text.Codec(t, v) for t, v in zip(tokenisers, vocabularies, strict=True)]
+
+
+def _encode(
+    corpus: corpora.Corpus,
+    split: str,
+    codecs: list[text.Codec],
+    kept: NDArray[np.bool_] | None,
+    folder: Path,
+    workers: int,
+    progress: Progress,
+) -> tuple[int, dict[str, Any], set[str]]:
+    """Write one split; return its size, its statistics and the names of its files."""
+    pairs: Iterator[corpora.Pair] = corpus.pairs(split)
+    if kept is not None:
+        pairs = itertools.compress(pairs, kept)
+    total = int(kept.sum()) if kept is not None else None
+    writers = [
+        store.Writer(folder, split, s, len(c)) for s, c in zip(store.SIDES, codecs, strict=True)
+    ]
+    lengths: list[Counter[int]] = [Counter(), Counter()]
+    unknown, weights = [0, 0], []
+    size = 0
+    for sides, weight in _in_order(_Encoder(tuple(codecs)), pairs, workers):
+        for i, (ids, counts) in enumerate(sides):
+            writers[i].write(ids, counts)
+            unknown[i] += int((ids == text.UNK).sum())
+            lengths[i].update(dict(enumerate(np.bincount(counts).tolist())))
+        size += len(weight)
+        weights.append(weight)
+        progress(f"writing {split}", size, total)
+    for writer in writers:
+        writer.close()
+    files = {f"{split}.{side}.{part}" for side in store.SIDES for part in ("ids", "offsets")}
+    if any((weight != 1).any() for weight in weights):
+        with (folder / f"{split}.weight").open("wb") as file:
+            file.write(np.concatenate(weights).astype("<f4").tobytes())
+            store.finish(file)
+        files.add(f"{split}.weight")
+    statistics: dict[str, Any] = {"pairs": size}
+    for i, side in enumerate(store.SIDES):
+        tokens = sum(length * n for length, n in lengths[i].items())
+        histogram = {str(length): n for length, n in sorted(lengths[i].items()) if n}
+        share = unknown[i] / tokens if tokens else 0.0
+        statistics[side] = {"tokens": tokens, "unknown": share, "lengths": histogram}
+    return size, statistics, files
+
+
+@dataclass(frozen=True)
+class _Measurer:
+    """Judge a block of training pairs, and count the words of those that may stay."""
+
+    tokenisers: tuple[text.Tokeniser, ...]
+    filters: Filters
+    held_out: frozenset[bytes]
+
+    def __call__(self, block: Block) -> tuple[bytes, int, list[Counter[str]]]:
+        lines = [[pair.source for pair in block], [pair.target for pair in block]]
+        keys = [
+            [tokeniser.keys(text.normalise(line)) for line in side]
+            for tokeniser, side in zip(self.tokenisers, lines, strict=True)
+        ]
+        verdicts = self._judge(keys)
+        shared = np.zeros(len(block), bool)
+        if self.held_out:
+            shared = np.fromiter((_identity(p) in self.held_out for p in block), bool, len(block))
+        if self.filters.shared == "drop":
+            verdicts[shared & (verdicts == 0)] = REASONS.index("shared")
+        counts = []
+        for tokeniser, side in zip(self.tokenisers, keys, strict=True):
+            found = Counter(itertools.chain.from_iterable(itertools.compress(side, verdicts == 0)))
+            words: Counter[str] = Counter()
+            for key, n in found.items():
+                for word in tokeniser.cut(key):
+                    words[word] += n
+            counts.append(words)
+        return verdicts.tobytes(), int(shared.sum()), counts
+
+    def _judge(self, keys: list[list[list[str]]]) -> NDArray[np.uint8]:
+        sizes = [
+            np.fromiter((sum(map(memo.__getitem__, line)) for line in side), np.int64, len(side))
+            for memo, side in zip(map(_sizes, self.tokenisers), keys, strict=True)
+        ]
+        shorter, longer = np.minimum(*sizes), np.maximum(*sizes)
+        limit = self.filters.ratio
+        rules = [
+            shorter < self.filters.min_length,
+            longer > self.filters.max_length,
+            longer > limit * shorter if limit is not None else np.zeros(len(longer), bool),
+        ]
+        return np.select(rules, [1, 2, 3], 0).astype(np.uint8)
+
+
+@dataclass(frozen=True)
+class _Encoder:
+    """Turn a block of pairs into ids: for each side all ids and the length of each sequence."""
+
+    codecs: tuple[text.Codec, ...]
+
+    def __call__(
+        self, block: Block
+    ) -> tuple[list[tuple[NDArray[np.int32], NDArray[np.int64]]], NDArray[np.float32]]:
+        lines = [[pair.source for pair in block], [pair.target for pair in block]]
+        sides = [c.encode_flat(side) for c, side in zip(self.codecs, lines, strict=True)]
+        return sides, np.fromiter((pair.weight for pair in block), np.float32, len(block))
+
+
+def _identity(pair: corpora.Pair) -> bytes:
+    """Return 16 bytes that stand for a pair, however it was spaced."""
+    line = f"{text.normalise(pair.source)}\n{text.normalise(pair.target)}"
+    return hashlib.blake2b(line.encode(), digest_size=16).digest()
+
+
+def _alive(process: str) -> bool:
+    """Tell whether a process of this number runs."""
+    try:
+        os.kill(int(process), 0)
+    except (ProcessLookupError, ValueError):
+        return False
+    except PermissionError:
+        return True
+    return int(process) != os.getpid()
+
+
+def _rules(name: str) -> str:
+    """Return the language whose rules cut a side; a side such as `query` is taken for English."""
+    return name if len(name) == 2 else "en"
+
+
+@functools.lru_cache(maxsize=4)
+def _sizes(tokeniser: text.Tokeniser) -> text.tokenisation.Memo[int]:
+    """Return a memo of how many words a key has."""
+    return text.tokenisation.Memo(lambda key: len(tokeniser.cut(key)))
+
+
+def _in_order(
+    function: Callable[[Block], Result], pairs: Iterable[corpora.Pair], workers: int
+) -> Iterator[Result]:
+    """Apply a function to blocks of pairs, in worker processes if asked, results in order."""
+    source = iter(pairs)
+    blocks = iter(lambda: list(itertools.islice(source, BLOCK)), [])
+    if workers <= 1:
+        yield from map(function, blocks)
+        return
+    # A forked worker starts at once, but only a process without threads may fork; torch has some.
+    # The function travels once, not with every block, and keeps what it memoises.
+    threads = threading.active_count() > 1 or "torch" in sys.modules
+    context = multiprocessing.get_context("spawn" if threads else None)
+    with ProcessPoolExecutor(workers, context, _install, (function,)) as pool:
+        waiting: deque[Future[Any]] = deque()
+        for block in blocks:
+            waiting.append(pool.submit(_apply, block))
+            if len(waiting) > 2 * workers:  # a bounded window, or the whole corpus would queue up
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
+
+
+_installed: list[Callable[[Block], Any]] = []
+
+
+def _install(function: Callable[[Block], Any]) -> None:
+    _installed[:] = [function]
+
+
+def _apply(block: Block) -> Any:
+    return _installed[0](block)

@@ -1,0 +1,197 @@
+"""Prepared pairs on disk: flat ids and offsets behind memory maps, and a manifest."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from augless import text
+
+FORMAT = "augless prepared 1"
+MANIFEST = "manifest.json"
+SIDES = ("source", "target")
+_TYPES = {"uint8": np.uint8, "uint16": np.uint16, "uint32": np.uint32}
+
+
+class BadStore(ValueError):  # noqa: N818  # named for what it is, as BadData and BadRecipe are
+    """A prepared folder that cannot be used, and what to do about it."""
+
+
+@dataclass(frozen=True)
+class Ragged:
+    """Many sequences of ids, one after another: sequence i is ids[offsets[i]:offsets[i + 1]]."""
+
+    ids: NDArray[Any]
+    offsets: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def __getitem__(self, index: int) -> NDArray[Any]:
+        return self.ids[self.offsets[index] : self.offsets[index + 1]]
+
+    @functools.cached_property
+    def lengths(self) -> NDArray[np.int64]:
+        """The number of ids of each sequence."""
+        return np.diff(self.offsets)
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """One split: aligned source and target sequences, and each pair's weight."""
+
+    source: Ragged
+    target: Ragged
+    weight: NDArray[np.float32]
+
+    def __len__(self) -> int:
+        return len(self.source)
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A prepared corpus."""
+
+    folder: Path
+    manifest: dict[str, Any]
+
+    @staticmethod
+    def open(folder: str | Path) -> Prepared:
+        """Open a prepared folder; refuse what is not one, or not whole, in one line."""
+        folder = Path(folder)
+        try:
+            manifest = json.loads((folder / MANIFEST).read_bytes())
+            found = manifest["format"]
+            files = {name: int(entry["bytes"]) for name, entry in manifest["files"].items()}
+            splits = [(str(name), int(n)) for name, n in manifest["splits"].items()]
+        except FileNotFoundError:
+            raise BadStore(f"{folder} holds no prepared corpus; make one with prepare") from None
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise BadStore(f"{folder / MANIFEST} is damaged ({error}); prepare again") from None
+        if found != FORMAT:
+            raise BadStore(f"{folder} has the format {found!r}, not {FORMAT!r}; prepare again")
+        for name, size in files.items():
+            path = folder / name
+            if Path(name).is_absolute() or ".." in Path(name).parts:
+                raise BadStore(f"{folder / MANIFEST} names {name!r}, outside its folder")
+            actual = path.stat().st_size if path.is_file() else -1
+            if actual != size:
+                state = "is missing" if actual < 0 else f"has {actual} bytes instead of {size}"
+                raise BadStore(f"{path} {state}; prepare again")
+        prepared = Prepared(folder, manifest)
+        for split, n in splits:
+            for side in SIDES:
+                ragged = prepared._ragged(split, side)
+                if len(ragged) != n or ragged.offsets[-1] != len(ragged.ids):
+                    raise BadStore(f"{folder}: {split} and its manifest disagree; prepare again")
+        return prepared
+
+    def verify(self) -> None:
+        """Read every file and compare its SHA-256 with the manifest's."""
+        for name, entry in self.manifest["files"].items():
+            if digest(self.folder / name) != entry["sha256"]:
+                raise BadStore(f"{self.folder / name} is not what was written; prepare again")
+
+    @property
+    def splits(self) -> tuple[str, ...]:
+        """The names of the splits."""
+        return tuple(self.manifest["splits"])
+
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256 of all that was written: two prepared corpora with the same one are the same."""
+        entries = sorted((name, entry["sha256"]) for name, entry in self.manifest["files"].items())
+        return hashlib.sha256(json.dumps(entries).encode()).hexdigest()
+
+    @functools.cached_property
+    def codecs(self) -> tuple[text.Codec, text.Codec]:
+        """The codecs of the source and the target."""
+        source, target = (text.Codec.load(self.folder / side) for side in SIDES)
+        return source, target
+
+    def pairs(self, split: str) -> Pairs:
+        """Return one split, memory-mapped."""
+        if split not in self.splits:
+            raise BadStore(f"{self.folder} has no split {split!r}; it has {', '.join(self.splits)}")
+        source, target = (self._ragged(split, side) for side in SIDES)
+        path = self.folder / f"{split}.weight"
+        weight = np.ones(len(source), np.float32)
+        if path.name in self.manifest["files"]:
+            weight = np.fromfile(path, "<f4")
+        return Pairs(source, target, weight)
+
+    def _ragged(self, split: str, side: str) -> Ragged:
+        name = self.manifest["types"][side]
+        if name not in _TYPES:
+            raise BadStore(f"{self.folder / MANIFEST} names the type {name!r}; prepare again")
+        ids, offsets = (self.folder / f"{split}.{side}.{part}" for part in ("ids", "offsets"))
+        return Ragged(
+            _mapped(ids, np.dtype(_TYPES[name]).newbyteorder("<")), _mapped(offsets, "<i8")
+        )
+
+
+class Writer:
+    """Write the sequences of one side of a split as they come."""
+
+    def __init__(self, folder: Path, split: str, side: str, vocabulary: int) -> None:
+        self.type = smallest_type(vocabulary)
+        paths = (folder / f"{split}.{side}.{part}" for part in ("ids", "offsets"))
+        self._ids, self._offsets = (path.open("wb") for path in paths)
+        self._end = 0
+        self._offsets.write(np.zeros(1, "<i8").tobytes())
+
+    def write(self, ids: NDArray[Any], lengths: NDArray[np.int64]) -> None:
+        """Append sequences, given as one array of all their ids and the length of each."""
+        self._ids.write(ids.astype(self.type).tobytes())
+        ends = self._end + np.cumsum(lengths, dtype=np.int64)
+        self._offsets.write(ends.astype("<i8").tobytes())
+        self._end = int(ends[-1]) if len(ends) else self._end
+
+    def close(self) -> None:
+        """Finish the files."""
+        for file in (self._ids, self._offsets):
+            finish(file)
+
+
+def smallest_type(vocabulary: int) -> np.dtype[Any]:
+    """Return the smallest unsigned integer type that holds every id of a vocabulary."""
+    kinds = [np.dtype(kind) for kind in _TYPES.values()]
+    fitting = next(kind for kind in kinds if vocabulary <= 2 ** (8 * kind.itemsize))
+    return fitting.newbyteorder("<")
+
+
+def digest(path: Path) -> str:
+    """Return the SHA-256 of a file."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def describe(folder: Path, names: Iterable[str]) -> dict[str, dict[str, Any]]:
+    """Return size and SHA-256 of files, for a manifest."""
+    return {
+        name: {"bytes": (folder / name).stat().st_size, "sha256": digest(folder / name)}
+        for name in sorted(names)
+    }
+
+
+def finish(file: IO[bytes]) -> None:
+    """Flush a file to the disk and close it."""
+    import os
+
+    file.flush()
+    os.fsync(file.fileno())
+    file.close()
+
+
+def _mapped(path: Path, kind: Any) -> NDArray[Any]:
+    if path.stat().st_size == 0:  # an empty file cannot be mapped
+        return np.zeros(0, kind)
+    return np.memmap(path, kind, "r")
