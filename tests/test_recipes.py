@@ -1,0 +1,94 @@
+from pathlib import Path
+
+import pytest
+
+from augless import corpora, recipes, text
+
+
+@pytest.mark.parametrize("name", recipes.shipped())
+def test_every_shipped_recipe_is_strictly_valid_and_short(name):
+    resolved = recipes.load(name, [] if "toy" in name else ["corpus.path=somewhere"])
+    assert resolved.name == name
+    path = Path(recipes.__file__).parent / f"{name}.toml"
+    assert len(path.read_text(encoding="utf-8").splitlines()) <= 20
+
+
+def test_every_corpus_has_a_recipe():
+    resolved = (recipes.load(n, [] if "toy" in n else ["corpus.path=x"]) for n in recipes.shipped())
+    assert {type(one.recipe.corpus) for one in resolved} == set(corpora.CORPORA.values())
+
+
+def test_the_command_line_beats_the_recipe_which_beats_the_defaults(tmp_path):
+    path = tmp_path / "mine.toml"
+    path.write_text('corpus = {name = "toy-de-en", seed = 7}\n[text]\nlowercase = true\n')
+    resolved = recipes.load(str(path), ["text.vocabulary.size=500", "corpus.seed=8"])
+    recipe = resolved.recipe
+    assert (recipe.corpus.seed, recipe.text.lowercase) == (8, True)
+    assert recipe.text.vocabulary == text.Subwords(size=500)
+    assert resolved.origins["corpus.name"] == ("toy-de-en", "recipe")
+    assert resolved.origins["corpus.seed"] == (8, "command line")
+    assert resolved.origins["text.lowercase"] == (True, "recipe")
+    assert resolved.origins["text.joint"] == (True, "default")
+
+
+def test_a_choice_is_a_name_or_a_table():
+    by_name = recipes.load("toy-de-en", ["text.vocabulary=words"]).recipe
+    assert by_name.text.vocabulary == text.Words()
+    with_knobs = recipes.load("toy-de-en", ['text.vocabulary={name="words", size=9}']).recipe
+    assert with_knobs.text.vocabulary == text.Words(size=9)
+
+
+def test_lists_may_be_written_with_commas():
+    recipe = recipes.load("files", ["corpus.train=a.de,a.en", "corpus.languages=de,en"]).recipe
+    assert recipe.corpus.train == (Path("a.de"), Path("a.en"))
+    assert recipe.corpus.languages == ("de", "en")
+
+
+def test_two_recipes_with_the_same_values_have_the_same_fingerprint(tmp_path):
+    path = tmp_path / "mine.toml"
+    path.write_text('corpus = "toy-de-en"\n[text.vocabulary]\nsize = 2000\nname = "subwords"\n')
+    assert recipes.load(str(path)).fingerprint == recipes.load("toy-de-en").fingerprint
+    other = recipes.load("toy-de-en", ["corpus.seed=2"])
+    assert other.fingerprint != recipes.load("toy-de-en").fingerprint
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        (["text.lowercas=true"], r"no key 'text.lowercas'; did you mean 'lowercase'\?"),
+        (["texts.lowercase=true"], r"no key 'texts'; did you mean 'text'\?"),
+        (["corpus.sed=1"], r"no key 'corpus.sed'; did you mean 'seed'\?"),
+        (["text.vocabulary=subword"], r"text.vocabulary is 'subword'; did you mean 'subwords'\?"),
+        (["text.vocabulary.size=many"], "text.vocabulary.size is 'many'"),
+        (["text.tokeniser=perl"], "text.tokeniser is 'perl'"),
+        (["text.lowercase=maybe"], "text.lowercase is 'maybe'"),
+        (["text=3"], "text must be a table"),
+        (["corpus=iwslt"], "corpus is 'iwslt'"),
+        (["lowercase"], "is not key=value"),
+        (["=3"], "is not key=value"),
+    ],
+)
+def test_a_mistake_in_a_recipe_is_named_with_the_next_step(overrides, message):
+    with pytest.raises(recipes.BadRecipe, match=message):
+        recipes.load("toy-de-en", overrides)
+
+
+def test_an_unknown_recipe_is_refused_with_what_there_is():
+    with pytest.raises(recipes.BadRecipe, match=r"did you mean 'toy-de-en'\?\n.*toy-dialogue"):
+        recipes.load("toy-de-em")
+
+
+def test_a_file_that_is_not_toml_is_refused(tmp_path):
+    path = tmp_path / "mine.toml"
+    path.write_text("corpus = ")
+    with pytest.raises(recipes.BadRecipe, match="is not TOML"):
+        recipes.load(str(path))
+    with pytest.raises(recipes.BadRecipe, match="there is no recipe file"):
+        recipes.load(str(tmp_path / "other.toml"))
+
+
+def test_a_recipe_without_its_corpus_is_refused(tmp_path):
+    path = tmp_path / "mine.toml"
+    path.write_text("[text]\nlowercase = true\n")
+    with pytest.raises(recipes.BadRecipe, match="corpus is not given"):
+        recipes.load(str(path))
