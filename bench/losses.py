@@ -109,7 +109,7 @@ def generate_pairs(count: int = 20_000) -> tuple[Ids, Ids]:
     return sources, targets
 
 
-def batches(pairs: tuple[Ids, Ids], seed: int) -> Iterator[tuple[Tensor, data.Batch]]:
+def batches(pairs: tuple[Ids, Ids], seed: int) -> Iterator[tuple[Tensor, data.Targets]]:
     """Yield an epoch of batches of like length."""
     draw = torch.Generator().manual_seed(seed)
     shuffled = torch.randperm(len(pairs[1]), generator=draw).tolist()
@@ -124,20 +124,20 @@ def batches(pairs: tuple[Ids, Ids], seed: int) -> Iterator[tuple[Tensor, data.Ba
             )
             for side in pairs
         )
-        yield source, data.Batch(target, target != PAD)
+        yield source, data.Targets(target, target != PAD)
 
 
-Objective = Callable[[models.Output, data.Batch], Tensor]
+Objective = Callable[[models.Output, data.Targets], Tensor]
 
 
-def plain(output: models.Output, batch: data.Batch) -> Tensor:
+def plain(output: models.Output, batch: data.Targets) -> Tensor:
     """Store the logits of all real tokens and their log-softmax."""
     hidden, target = output.hidden[batch.target_mask], batch.target[batch.target_mask]
     logits = functional.linear(hidden, output.projection, output.bias)
     return functional.cross_entropy(logits, target, reduction="none").sum()
 
 
-def chunked(output: models.Output, batch: data.Batch) -> Tensor:
+def chunked(output: models.Output, batch: data.Targets) -> Tensor:
     """Let torch chunk; reduction="sum" would be faster, but knows no weight per sample."""
     nll = functional.linear_cross_entropy(
         output.hidden[batch.target_mask],
@@ -153,14 +153,14 @@ def chunked(output: models.Output, batch: data.Batch) -> Tensor:
 def ours(*terms: tuple[float, losses.Loss], keep: float = 0.0) -> Objective:
     """Sum scaled losses, computed in one pass."""
 
-    def objective(output: models.Output, batch: data.Batch) -> Tensor:
+    def objective(output: models.Output, batch: data.Targets) -> Tensor:
         values = losses.evaluate([loss for _, loss in terms], output, batch, keep=keep)
         return sum(scale * value.sum() for (scale, _), value in zip(terms, values, strict=True))
 
     return objective
 
 
-def naive(output: models.Output, batch: data.Batch) -> Tensor:
+def naive(output: models.Output, batch: data.Targets) -> Tensor:
     """Do what one would do without this package: logits, softmax, product with the table."""
     hidden, target = output.hidden[batch.target_mask], batch.target[batch.target_mask]
     logits = functional.linear(hidden, output.projection, output.bias)
@@ -226,7 +226,7 @@ def main() -> None:
     model = Translator()
     optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
 
-    def step(objective: Objective, source: Tensor, batch: data.Batch) -> float:
+    def step(objective: Objective, source: Tensor, batch: data.Targets) -> float:
         optimizer.zero_grad()
         value = objective(model(source, batch.target), batch) / BATCH
         value.backward()
@@ -234,7 +234,7 @@ def main() -> None:
         optimizer.step()
         return value.item()
 
-    def layer(objective: Objective, output: models.Output, batch: data.Batch) -> None:
+    def layer(objective: Objective, output: models.Output, batch: data.Targets) -> None:
         optimizer.zero_grad()
         output.hidden.grad = None
         objective(output, batch).backward()
