@@ -118,10 +118,15 @@ def million() -> None:
                 file.write(line + rare + "\n")
         for file in files:
             file.close()
-        seconds, peak = timed(*ours(folder, "de,en", f"{folder}/out", 1))
-        (store,) = (folder / "out").iterdir()
-        pairs = json.loads((store / "manifest.json").read_bytes())["splits"]["train"]
-    print(f"{pairs:,} pairs: {seconds:.0f} s, peak {peak:,.0f} MB")
+        for workers in (1, 2):
+            out = folder / f"out{workers}"
+            seconds, peak = timed(*ours(folder, "de,en", str(out), workers))
+            (store,) = out.iterdir()
+            pairs = json.loads((store / "manifest.json").read_bytes())["splits"]["train"]
+            print(
+                f"{pairs:,} pairs, {workers} workers: {seconds:.0f} s, peak {peak:,.0f} MB",
+                flush=True,
+            )
 
 
 def main() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import hashlib
 import itertools
 import json
@@ -286,19 +285,16 @@ class _Measurer:
             verdicts[shared & (verdicts == 0)] = REASONS.index("shared")
         counts = []
         for tokeniser, side in zip(self.tokenisers, keys, strict=True):
-            found = Counter(itertools.chain.from_iterable(itertools.compress(side, verdicts == 0)))
-            words: Counter[str] = Counter()
-            for key, n in found.items():
-                for word in tokeniser.cut(key):
-                    words[word] += n
-            counts.append(words)
+            stay = itertools.compress(side, verdicts == 0)
+            counts.append(tokeniser.fold(Counter(itertools.chain.from_iterable(stay))))
         return verdicts.tobytes(), int(shared.sum()), counts
 
     def _judge(self, keys: list[list[list[str]]]) -> NDArray[np.uint8]:
-        sizes = [
-            np.fromiter((sum(map(memo.__getitem__, line)) for line in side), np.int64, len(side))
-            for memo, side in zip(map(_sizes, self.tokenisers), keys, strict=True)
-        ]
+        sizes = []
+        for tokeniser, side in zip(self.tokenisers, keys, strict=True):
+            cuts = tokeniser.cuts
+            lengths = (sum([len(cuts[key]) for key in line]) for line in side)
+            sizes.append(np.fromiter(lengths, np.int64, len(side)))
         shorter, longer = np.minimum(*sizes), np.maximum(*sizes)
         limit = self.filters.ratio
         rules = [
@@ -343,12 +339,6 @@ def _alive(process: str) -> bool:
 def _rules(name: str) -> str:
     """Return the language whose rules cut a side; a side such as `query` is taken for English."""
     return name if len(name) == 2 else "en"
-
-
-@functools.lru_cache(maxsize=4)
-def _sizes(tokeniser: text.Tokeniser) -> text.tokenisation.Memo[int]:
-    """Return a memo of how many words a key has."""
-    return text.tokenisation.Memo(lambda key: len(tokeniser.cut(key)))
 
 
 def _in_order(

@@ -47,7 +47,7 @@ class Codec:
     @functools.cached_property
     def _memo(self) -> tokenisation.Memo[bytes]:
         def packed(key: str) -> bytes:
-            words = map(self.vocabulary.encode, self.tokeniser.cut(key))
+            words = map(self.vocabulary.encode, self.tokeniser.cuts[key])
             return np.fromiter(itertools.chain.from_iterable(words), np.int32).tobytes()
 
         return tokenisation.Memo(packed)
@@ -103,18 +103,24 @@ class Codec:
                 raise ValueError(f"id {i} is not among the {len(self)} of this codec")
         return known
 
+    @property
+    def _content(self) -> dict[str, Any]:
+        # Not `asdict` of the whole, which copies every piece and merge.
+        vocabulary = {"pieces": self.vocabulary.pieces, "merges": self.vocabulary.merges}
+        return {"tokeniser": asdict(self.tokeniser), "vocabulary": vocabulary}
+
     @functools.cached_property
     def fingerprint(self) -> str:
         """SHA-256 of all that decides which ids a line gets."""
-        return _digest(asdict(self))
+        return _digest(self._content)
 
     def save(self, folder: Path) -> Path:
         """Write the codec into a folder, as one JSON file, whole or not at all."""
         path = folder / FILE
         folder.mkdir(parents=True, exist_ok=True)
-        content = {"format": FORMAT, "sha256": self.fingerprint, **asdict(self)}
+        content = {"format": FORMAT, "sha256": self.fingerprint, **self._content}
         aside = path.with_suffix(".new")
-        aside.write_text(json.dumps(content, ensure_ascii=False, indent=0) + "\n", "utf-8")
+        aside.write_text(json.dumps(content, ensure_ascii=False) + "\n", "utf-8")
         aside.replace(path)
         return path
 

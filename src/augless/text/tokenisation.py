@@ -249,7 +249,7 @@ class Tokeniser:
 
     def words(self, line: str) -> list[str]:
         """Give the words of any line."""
-        return [word for key in self.keys(cleaning.normalise(line)) for word in self.cut(key)]
+        return [word for key in self.keys(cleaning.normalise(line)) for word in self.cuts[key]]
 
     def tokens(self, line: str) -> str:
         """Give the tokenised view of any line, as papers score it: bare tokens and spaces."""
@@ -266,6 +266,23 @@ class Tokeniser:
             words = words.replace(" " + JOIN, "").replace(JOIN + " ", "").replace(JOIN, "")
         return words
 
+    @functools.cached_property
+    def cuts(self) -> "Memo[list[str]]":
+        """Remember the words of each key."""
+        return Memo(self.cut)
+
+    def __reduce__(self) -> tuple[type["Tokeniser"], tuple[str, Kind, bool]]:
+        # What was memoised stays behind when a tokeniser is handed to another process.
+        return Tokeniser, (self.language, self.kind, self.lowercase)
+
+    def fold(self, keys: Counter[str]) -> Counter[str]:
+        """Turn counts of keys into counts of words."""
+        counts: Counter[str] = Counter()
+        for key, n in keys.items():
+            for word in self.cuts[key]:
+                counts[word] += n
+        return counts
+
     def count(self, lines: Iterable[str]) -> Counter[str]:
         """Count the words of lines; memory follows the number of different words.
 
@@ -275,9 +292,7 @@ class Tokeniser:
         keys: Counter[str] = Counter()
 
         def fold() -> None:
-            for key, n in keys.items():
-                for word in self.cut(key):
-                    counts[word] += n
+            counts.update(self.fold(keys))
             keys.clear()
 
         source = iter(lines)
