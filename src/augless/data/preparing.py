@@ -24,7 +24,7 @@ from augless import corpora, text
 from augless.data import store
 from augless.data.store import Prepared
 
-Block = list[corpora.Pair]
+Block = tuple[list[str], list[str], list[float]]  # sources, targets, weights: quick to hand over
 Result = TypeVar("Result")
 Progress = Callable[[str, int, int | None], None]
 
@@ -115,7 +115,7 @@ def _write(
         for name in corpus.languages
     )
     held_out = frozenset(
-        _identity(pair)
+        (text.normalise(pair.source), text.normalise(pair.target))
         for split in corpus.splits()
         if split != "train"
         for pair in corpus.pairs(split)
@@ -166,7 +166,7 @@ def _measure(
     corpus: corpora.Corpus,
     settings: Settings,
     tokenisers: tuple[text.Tokeniser, ...],
-    held_out: frozenset[bytes],
+    held_out: frozenset[tuple[str, str]],
     workers: int,
     progress: Progress,
 ) -> tuple[list[Counter[str]], NDArray[np.bool_], Counter[str]]:
@@ -269,18 +269,17 @@ class _Measurer:
 
     tokenisers: tuple[text.Tokeniser, ...]
     filters: Filters
-    held_out: frozenset[bytes]
+    held_out: frozenset[tuple[str, str]]
 
     def __call__(self, block: Block) -> tuple[bytes, int, list[Counter[str]]]:
-        lines = [[pair.source for pair in block], [pair.target for pair in block]]
+        lines = [list(map(text.normalise, side)) for side in block[:2]]
         keys = [
-            [tokeniser.keys(text.normalise(line)) for line in side]
+            list(map(tokeniser.keys, side))
             for tokeniser, side in zip(self.tokenisers, lines, strict=True)
         ]
         verdicts = self._judge(keys)
-        shared = np.zeros(len(block), bool)
-        if self.held_out:
-            shared = np.fromiter((_identity(p) in self.held_out for p in block), bool, len(block))
+        pairs = zip(*lines, strict=True)
+        shared = np.fromiter((pair in self.held_out for pair in pairs), bool, len(verdicts))
         if self.filters.shared == "drop":
             verdicts[shared & (verdicts == 0)] = REASONS.index("shared")
         counts = []
@@ -314,9 +313,8 @@ class _Encoder:
     def __call__(
         self, block: Block
     ) -> tuple[list[tuple[NDArray[np.int32], NDArray[np.int64]]], NDArray[np.float32]]:
-        lines = [[pair.source for pair in block], [pair.target for pair in block]]
-        sides = [c.encode_flat(side) for c, side in zip(self.codecs, lines, strict=True)]
-        return sides, np.fromiter((pair.weight for pair in block), np.float32, len(block))
+        sides = [c.encode_flat(side) for c, side in zip(self.codecs, block[:2], strict=True)]
+        return sides, np.array(block[2], np.float32)
 
 
 def _identity(pair: corpora.Pair) -> bytes:
@@ -345,8 +343,7 @@ def _in_order(
     function: Callable[[Block], Result], pairs: Iterable[corpora.Pair], workers: int
 ) -> Iterator[Result]:
     """Apply a function to blocks of pairs, in worker processes if asked, results in order."""
-    source = iter(pairs)
-    blocks = iter(lambda: list(itertools.islice(source, BLOCK)), [])
+    blocks = _blocks(pairs)
     if workers <= 1:
         yield from map(function, blocks)
         return
@@ -362,6 +359,12 @@ def _in_order(
                 yield waiting.popleft().result()
         while waiting:
             yield waiting.popleft().result()
+
+
+def _blocks(pairs: Iterable[corpora.Pair]) -> Iterator[Block]:
+    source = iter(pairs)
+    while some := list(itertools.islice(source, BLOCK)):
+        yield [p.source for p in some], [p.target for p in some], [p.weight for p in some]
 
 
 _installed: list[Callable[[Block], Any]] = []
