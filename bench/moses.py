@@ -16,7 +16,7 @@ from pathlib import Path
 
 import sacremoses
 
-from augless import text
+from augless import corpora, text
 
 
 def lines_per_second(work: Callable[[], object], lines: int) -> float:
@@ -27,16 +27,20 @@ def lines_per_second(work: Callable[[], object], lines: int) -> float:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--data", type=Path, required=True, help="text, one line each, .gz or not")
+    parser.add_argument("--data", type=Path, help="text, one line each, .gz or not; else generated")
     parser.add_argument("--language", default="en", help="code of its language")
     parser.add_argument("--lines", type=int, default=20_000, help="take at most so many lines")
     parser.add_argument("--rounds", type=int, default=5, help="turns each tokeniser takes")
     parser.add_argument("--size", type=int, default=10_000, help="ids of the subword vocabulary")
     options = parser.parse_args()
 
-    raw = options.data.read_bytes()
-    raw = gzip.decompress(raw) if options.data.suffix == ".gz" else raw
-    lines = raw.decode("utf-8").removesuffix("\n").split("\n")[: options.lines]
+    if options.data:
+        raw = options.data.read_bytes()
+        raw = gzip.decompress(raw) if options.data.suffix == ".gz" else raw
+        lines = raw.decode("utf-8").removesuffix("\n").split("\n")[: options.lines]
+    else:
+        toy = corpora.CORPORA["toy-de-en"](train=options.lines)
+        lines = [pair.target for pair in toy.pairs("train")]
     reference = sacremoses.MosesTokenizer(options.language)
     theirs, first, again, encode_first, encode_again = ([] for _ in range(5))
 

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Annotated
 
 import numpy as np
@@ -106,6 +107,75 @@ def test_a_killed_prepare_leaves_nothing_half_made(tmp_path):
     subprocess.run(command, check=True)
     (folder,) = tmp_path.iterdir()  # and what the killed ones wrote is gone
     data.Prepared.open(folder).verify()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="asks Linux for the workers")
+def test_a_killed_prepare_leaves_no_worker_behind():
+    script = (
+        "import time\n"
+        "from augless import corpora, data\n"
+        "from augless.data import preparing\n"
+        "def slow(block): time.sleep(60)\n"
+        "pairs = (corpora.Pair('a', 'b') for _ in range(50_000))\n"
+        "list(preparing._in_order(slow, pairs, 2))\n"
+    )
+    process = subprocess.Popen([sys.executable, "-c", script])
+    listing = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+    while len(children := listing.read_text().split()) < 2:
+        time.sleep(0.1)
+    process.kill()
+    process.wait()
+    deadline = time.monotonic() + 10
+    while any(data.preparing._alive(child) for child in children):
+        assert time.monotonic() < deadline, "a worker outlived its parent"
+        time.sleep(0.1)
+
+
+def test_an_input_that_changes_while_it_is_read_is_noticed(tmp_path):
+    for name in ("train.de", "train.en"):
+        (tmp_path / name).write_text("ein Haus\n" * 50)
+    corpus = corpora.CORPORA["files"](path=tmp_path, languages=("de", "en"))
+
+    def meddle(stage, *_):
+        if stage == "learning the vocabulary":
+            for name in ("train.de", "train.en"):
+                (tmp_path / name).write_text("kein Haus\n" + "ein Haus\n" * 50)
+
+    with pytest.raises(corpora.BadData, match="changed while they were read"):
+        data.prepare(corpus, SMALL, tmp_path / "out", name="own", progress=meddle)
+    assert not list((tmp_path / "out").iterdir())
+
+
+@pytest.mark.parametrize("damage", [lambda whole: whole[:-3], lambda whole: whole[:-1] + b"!"])
+def test_a_damaged_store_is_prepared_again(tmp_path, damage):
+    store = prepared(tmp_path)
+    before = contents(store)
+    path = store.folder / "train.source.ids"
+    path.write_bytes(damage(path.read_bytes()))
+    assert contents(prepared(tmp_path)) == before
+
+
+@pytest.mark.parametrize(
+    "knobs",
+    [
+        {"min_length": -1},
+        {"min_length": 9, "max_length": 3},
+        {"ratio": 0.5},
+        {"ratio": float("nan")},
+    ],
+)
+def test_a_filter_that_makes_no_sense_is_refused(knobs):
+    with pytest.raises(ValueError, match=r"min_length|ratio"):
+        data.Filters(**knobs)
+
+
+def test_inputs_are_named_with_their_checksums(tmp_path):
+    for name in ("train.de", "train.en"):
+        (tmp_path / name).write_text("ein Haus\n" * 50)
+    corpus = corpora.CORPORA["files"](path=tmp_path, languages=("de", "en"))
+    store = data.prepare(corpus, SMALL, tmp_path / "out", name="own")
+    assert [entry["name"] for entry in store.manifest["inputs"]] == ["train.de", "train.en"]
+    assert {entry["bytes"] for entry in store.manifest["inputs"]} == {450}
 
 
 def test_what_fails_while_preparing_leaves_nothing(tmp_path):

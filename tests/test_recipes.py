@@ -38,6 +38,10 @@ def test_a_choice_is_a_name_or_a_table():
     assert with_knobs.text.vocabulary == text.Words(size=9)
 
 
+def test_a_folder_may_be_called_by_a_number():
+    assert recipes.load("files", ["corpus.path=2014"]).recipe.corpus.path == Path("2014")
+
+
 def test_lists_may_be_written_with_commas():
     recipe = recipes.load("files", ["corpus.train=a.de,a.en", "corpus.languages=de,en"]).recipe
     assert recipe.corpus.train == (Path("a.de"), Path("a.en"))
@@ -63,6 +67,10 @@ def test_two_recipes_with_the_same_values_have_the_same_fingerprint(tmp_path):
         (["text.tokeniser=perl"], "text.tokeniser is 'perl'"),
         (["text.lowercase=maybe"], "text.lowercase is 'maybe'"),
         (["text=3"], "text must be a table"),
+        (['corpus=["a"]'], "corpus is \\['a'\\]"),
+        (["text.vocabulary.min_count=-1"], "min_count is -1"),
+        (["text.vocabulary.size=5000000000"], "size is 5000000000"),
+        (["text.filters.ratio=nan"], "ratio is nan"),
         (["corpus=iwslt"], "corpus is 'iwslt'"),
         (["lowercase"], "is not key=value"),
         (["=3"], "is not key=value"),

@@ -289,7 +289,7 @@ def test_what_cannot_be_learnt_is_refused_in_words(
 ) -> None:
     with pytest.raises(ValueError, match=r"nothing to learn from|no words to learn"):
         learner().learn({})
-    with pytest.raises(ValueError, match="no room beside <pad>"):
+    with pytest.raises(ValueError, match="above 4, for <pad>"):
         learner(size=4).learn({"a": 5})
 
 

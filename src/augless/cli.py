@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
+import signal
 import sys
 import time
 from pathlib import Path
@@ -79,6 +79,9 @@ def summary(prepared: data.Prepared) -> str:
     lines.append(f"training pairs read: {train['read']:,}; dropped: {dropped}")
     lines.append(f"training pairs that are in another split too: {train['shared']:,}")
     lines.append(f"vocabulary: {' / '.join(f'{n:,}' for n in manifest['vocabulary'])}")
+    pairs = prepared.pairs("train")
+    share = data.padding_share(pairs, data.plan(pairs, seed=1, epoch=0, tokens=4096))
+    lines.append(f"padding in batches of 4,096 tokens: {share:.1%}")
     lines.append(str(prepared.folder))
     return "\n".join(lines)
 
@@ -121,14 +124,14 @@ class _Progress:
 
 def main() -> None:
     """Run the command line; a user's mistake is a few lines and an exit code, never a traceback."""
+    # As an exception, so that what is half-made is cleared away.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     try:
         app()
     except recipes.BadRecipe as error:
         _fail(error, USAGE)
     except (corpora.BadData, data.BadStore) as error:
         _fail(error, BAD_DATA)
-    except BrokenPipeError:  # the reader went away: `| head`
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except OSError as error:
         _fail(error, IO_ERROR)
 

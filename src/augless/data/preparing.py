@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import ctypes
 import hashlib
 import itertools
 import json
 import multiprocessing
 import os
+import re
 import shutil
+import signal
 import sys
 import threading
 from collections import Counter, deque
@@ -30,6 +33,7 @@ Progress = Callable[[str, int, int | None], None]
 
 BLOCK = 8192  # pairs that are handed to a worker at once
 VERSION = 1  # of this procedure: another number prepares everything anew
+_ASIDE = re.compile(r"\..+-[0-9a-f]{12}\.(\d+)")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,6 +45,13 @@ class Filters:
     ratio: Annotated[float | None, "words of the longer side over the shorter, at most"] = None
     duplicates: Annotated[Literal["keep", "drop"], "pairs that occurred before"] = "keep"
     shared: Annotated[Literal["keep", "drop"], "pairs that are in another split too"] = "keep"
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.min_length <= self.max_length:
+            these = f"{self.min_length} and {self.max_length}"
+            raise ValueError(f"min_length and max_length are {these}; 0 <= min <= max")
+        if self.ratio is not None and not self.ratio >= 1:
+            raise ValueError(f"ratio is {self.ratio}; longer over shorter is at least 1")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,15 +96,26 @@ def prepare(
     fingerprint = hashlib.sha256(identity.encode()).hexdigest()
     folder = Path(root) / f"{name}-{fingerprint[:12]}"
     if folder.exists():
-        return Prepared.open(folder)
-    for left in folder.parent.glob(f".{folder.name}.*"):
-        if not _alive(left.suffix[1:]):  # by a prepare that was killed
+        try:
+            found = Prepared.open(folder)
+            found.verify()
+            return found
+        except store.BadStore as error:
+            progress(f"{error}: doing so", 0, None)
+            shutil.rmtree(folder)
+    for left in folder.parent.glob(".*"):
+        if (match := _ASIDE.fullmatch(left.name)) and not _alive(match[1]):  # was killed
             shutil.rmtree(left, ignore_errors=True)
     aside = folder.with_name(f".{folder.name}.{os.getpid()}")
     try:
         aside.mkdir(parents=True)
-        _write(corpus, settings, aside, workers, progress, {"inputs": inputs, "settings": knobs})
+        header = {"fingerprint": inputs, "inputs": _described(corpus), "settings": knobs}
+        _write(corpus, settings, aside, workers, progress, header)
+        if corpus.fingerprint() != inputs:
+            raise corpora.BadData("the files changed while they were read; prepare again")
+        store.sync(aside)
         aside.rename(folder)
+        store.sync(folder.parent)
     except OSError:
         if not folder.exists():  # else another process was faster, with the same bytes
             raise
@@ -122,10 +144,11 @@ def _write(
     )
     counts, kept, reasons = _measure(corpus, settings, tokenisers, held_out, workers, progress)
     if not kept.any():
-        most = reasons.most_common(1)[0][0] if reasons else "nothing was read"
+        most = max(REASONS[1:], key=lambda reason: reasons[reason])
+        names = " and ".join(path.name for path in corpus.inputs()[:2]) or "the corpus"
         raise corpora.BadData(
-            f"no training pair is left of {len(kept)}: most were dropped as {most!r}\n"
-            "loosen the filters (min_length, max_length, ratio)"
+            f"{names}: no training pair is left of {len(kept)}; most were dropped as {most!r}\n"
+            "loosen text.filters (min_length, max_length, ratio)"
         )
     progress("learning the vocabulary", 0, None)
     codecs = _learn(settings, tokenisers, counts)
@@ -323,6 +346,12 @@ def _identity(pair: corpora.Pair) -> bytes:
     return hashlib.blake2b(line.encode(), digest_size=16).digest()
 
 
+def _described(corpus: corpora.Corpus) -> list[dict[str, Any]]:
+    """Name the files that were read, with sizes and checksums; not where they are."""
+    files = [path for path in corpus.inputs() if path.is_file()]
+    return [{"name": p.name, "bytes": p.stat().st_size, "sha256": store.digest(p)} for p in files]
+
+
 def _alive(process: str) -> bool:
     """Tell whether a process of this number runs."""
     try:
@@ -372,6 +401,9 @@ _installed: list[Callable[[Block], Any]] = []
 
 def _install(function: Callable[[Block], Any]) -> None:
     _installed[:] = [function]
+    if sys.platform == "linux":  # a worker must not outlive a parent that was killed
+        set_parent_death_signal = 1
+        ctypes.CDLL(None).prctl(set_parent_death_signal, signal.SIGKILL)
 
 
 def _apply(block: Block) -> Any:

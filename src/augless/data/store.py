@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
+import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -184,11 +185,20 @@ def describe(folder: Path, names: Iterable[str]) -> dict[str, dict[str, Any]]:
 
 def finish(file: IO[bytes]) -> None:
     """Flush a file to the disk and close it."""
-    import os
-
     file.flush()
     os.fsync(file.fileno())
     file.close()
+
+
+def sync(folder: Path) -> None:
+    """Flush a folder's entries, and the files of its sub-folders, to the disk."""
+    inner = [path for path in folder.glob("*/*") if path.is_file()]
+    for path in (*inner, *{path.parent for path in inner}, folder):
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
 
 
 def _mapped(path: Path, kind: Any) -> NDArray[Any]:

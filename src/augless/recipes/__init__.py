@@ -136,6 +136,8 @@ def _convert(hint: Any, value: Any, knob: dataclasses.Field[Any], where: str) ->
         return _build(hint, value, where)  # type: ignore[arg-type]  # a class, not an instance
     if isinstance(value, str) and "tuple" in str(hint):
         value = value.split(",")  # on a command line, a.de,a.en is kinder than ["a.de", "a.en"]
+    if isinstance(value, int | float) and not isinstance(value, bool) and "Path" in str(hint):
+        value = str(value)  # a folder called 2014
     try:
         return pydantic.TypeAdapter(hint).validate_python(value, strict=False)
     except pydantic.ValidationError as error:
@@ -150,7 +152,7 @@ def _choose(table: Table, value: Any, knob: dataclasses.Field[Any], where: str) 
     if name is None and knob.default_factory is not dataclasses.MISSING:  # knobs of the default
         default = type(knob.default_factory())
         name = next(name for name, kind in table.items() if kind is default)
-    if name not in table:
+    if not isinstance(name, str) or name not in table:
         hint = _hint(str(name), table)
         raise BadRecipe(f"{where} is {name!r}{hint}\nit can be: {', '.join(table)}")
     return _build(table[name], knobs, where)

@@ -64,10 +64,14 @@ class Vocabulary:
         return [token.id for token in self._model.tokenize(word + " ")]
 
 
-def _room(size: int) -> int:
-    if size <= len(SPECIALS):
-        raise ValueError(f"a vocabulary of {size} has no room beside {', '.join(SPECIALS)}")
-    return size - len(SPECIALS)
+def _check(size: int, min_count: int) -> None:
+    if not len(SPECIALS) < size < 2**31:
+        raise ValueError(
+            f"size is {size}; it must be above {len(SPECIALS)}, for {', '.join(SPECIALS)}, "
+            "and below 2^31"
+        )
+    if not 0 <= min_count < 2**31:
+        raise ValueError(f"min_count is {min_count}; it must be from 0 to below 2^31")
 
 
 @contextlib.contextmanager
@@ -92,11 +96,14 @@ class Subwords:
     size: Annotated[int, "number of ids, with the special symbols and all characters"] = 10_000
     min_count: Annotated[int, "a pair seen fewer times is not merged"] = 2
 
+    def __post_init__(self) -> None:
+        _check(self.size, self.min_count)
+
     def learn(self, counts: Mapping[str, int]) -> Vocabulary:
         """Learn a vocabulary from counts of words; their order does not matter."""
         from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
-        room = _room(self.size)
+        room = self.size - len(SPECIALS)
         alphabet = sorted({character for word in counts for character in word} | {" "})
         if not counts:
             raise ValueError("no words to learn a vocabulary from")
@@ -137,9 +144,12 @@ class Words:
     size: Annotated[int, "number of ids at most, with the special symbols"] = 50_000
     min_count: Annotated[int, "a word seen fewer times is unknown"] = 2
 
+    def __post_init__(self) -> None:
+        _check(self.size, self.min_count)
+
     def learn(self, counts: Mapping[str, int]) -> Vocabulary:
         """Learn a vocabulary from counts of words; their order does not matter."""
-        room = _room(self.size)
+        room = self.size - len(SPECIALS)
         known = sorted((-n, word) for word, n in counts.items() if n >= self.min_count)
         if not known:
             raise ValueError(f"no word occurs {self.min_count} times: nothing to learn from")
