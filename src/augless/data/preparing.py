@@ -380,7 +380,7 @@ def _in_order(
     # The function travels once, not with every block, and keeps what it memoises.
     threads = threading.active_count() > 1 or "torch" in sys.modules
     context = multiprocessing.get_context("spawn" if threads else None)
-    with ProcessPoolExecutor(workers, context, _install, (function,)) as pool:
+    with ProcessPoolExecutor(workers, context, _install, (function, os.getpid())) as pool:
         waiting: deque[Future[Any]] = deque()
         for block in blocks:
             waiting.append(pool.submit(_apply, block))
@@ -399,11 +399,13 @@ def _blocks(pairs: Iterable[corpora.Pair]) -> Iterator[Block]:
 _installed: list[Callable[[Block], Any]] = []
 
 
-def _install(function: Callable[[Block], Any]) -> None:
+def _install(function: Callable[[Block], Any], parent: int) -> None:
     _installed[:] = [function]
     if sys.platform == "linux":  # a worker must not outlive a parent that was killed
         set_parent_death_signal = 1
         ctypes.CDLL(None).prctl(set_parent_death_signal, signal.SIGKILL)
+        if os.getppid() != parent:  # it was killed before this worker could ask to be told
+            os._exit(1)
 
 
 def _apply(block: Block) -> Any:
