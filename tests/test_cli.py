@@ -56,7 +56,7 @@ def test_prepare_reads_standard_input(tmp_path):
         cwd=tmp_path, stdin=lines,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    assert "training pairs read: 50" in done.stdout
+    assert "train: 50 pairs read; dropped: none" in done.stdout
 
 
 @pytest.mark.parametrize(

@@ -239,6 +239,17 @@ def test_shared_pairs_are_counted_even_if_they_stay(tmp_path):
     assert len(store.pairs("train")) == 8
 
 
+def test_a_side_of_invisible_characters_is_as_good_as_empty(tmp_path):
+    invisible = ("\u200b", "a house")
+    corpus = Listed(train=(("ein Haus", "a house"), invisible), valid=(("ein", "a"), invisible))
+    store = prepared(tmp_path, corpus)
+    for split, reason in (("train", "too short"), ("valid", "empty")):
+        statistics = store.manifest["statistics"][split]
+        assert (statistics["read"], statistics["pairs"]) == (2, 1)
+        assert statistics["dropped"] == {reason: 1}
+        assert store.pairs(split).source.lengths.min() > 0
+
+
 def test_a_corpus_whose_every_pair_is_filtered_away_is_refused(tmp_path):
     with pytest.raises(corpora.BadData, match="no training pair is left of 8"):
         prepared(tmp_path, FILTERED, filters=data.Filters(min_length=50))

@@ -74,10 +74,12 @@ def summary(prepared: data.Prepared) -> str:
             f"{split:<8} {numbers['pairs']:>9,} {source['tokens']:>12,} {target['tokens']:>12,} "
             f"{unknown:>17}"
         )
-    train = manifest["statistics"]["train"]
-    dropped = ", ".join(f"{n:,} {reason}" for reason, n in train["dropped"].items()) or "none"
-    lines.append(f"training pairs read: {train['read']:,}; dropped: {dropped}")
-    lines.append(f"training pairs that are in another split too: {train['shared']:,}")
+    for split, numbers in manifest["statistics"].items():
+        reasons = ", ".join(f"{n:,} {reason}" for reason, n in numbers["dropped"].items())
+        if split == "train" or reasons:
+            lines.append(f"{split}: {numbers['read']:,} pairs read; dropped: {reasons or 'none'}")
+    shared = manifest["statistics"]["train"]["shared"]
+    lines.append(f"training pairs that are in another split too: {shared:,}")
     lines.append(f"vocabulary: {' / '.join(f'{n:,}' for n in manifest['vocabulary'])}")
     pairs = prepared.pairs("train")
     share = data.padding_share(pairs, data.plan(pairs, seed=1, epoch=0, tokens=4096))

@@ -216,6 +216,15 @@ def _measure(
     return counts, kept, reasons
 
 
+def _visible(pairs: Iterable[corpora.Pair], blank: list[corpora.Pair]) -> Iterator[corpora.Pair]:
+    """Pass on pairs of which both sides have text, and collect the others."""
+    for pair in pairs:
+        if text.normalise(pair.source) and text.normalise(pair.target):
+            yield pair
+        else:
+            blank.append(pair)
+
+
 def _without_duplicates(pairs: Iterable[corpora.Pair], first: bytearray) -> Iterator[corpora.Pair]:
     """Pass on what did not occur before, and note for every pair whether it was that."""
     seen: set[bytes] = set()
@@ -251,9 +260,10 @@ def _encode(
     progress: Progress,
 ) -> tuple[int, dict[str, Any], set[str]]:
     """Write one split; return its size, its statistics and the names of its files."""
+    blank: list[corpora.Pair] = []
     pairs: Iterator[corpora.Pair] = corpus.pairs(split)
-    if kept is not None:
-        pairs = itertools.compress(pairs, kept)
+    # No other split is filtered, but a side of invisible characters alone has no ids at all.
+    pairs = itertools.compress(pairs, kept) if kept is not None else _visible(pairs, blank)
     total = int(kept.sum()) if kept is not None else None
     writers = [
         store.Writer(folder, split, s, len(c)) for s, c in zip(store.SIDES, codecs, strict=True)
@@ -277,7 +287,8 @@ def _encode(
             file.write(np.concatenate(weights).astype("<f4").tobytes())
             store.finish(file)
         files.add(f"{split}.weight")
-    statistics: dict[str, Any] = {"pairs": size}
+    dropped = {"empty": len(blank)} if blank else {}
+    statistics: dict[str, Any] = {"pairs": size, "read": size + len(blank), "dropped": dropped}
     for i, side in enumerate(store.SIDES):
         tokens = sum(length * n for length, n in lengths[i].items())
         histogram = {str(length): n for length, n in sorted(lengths[i].items()) if n}
