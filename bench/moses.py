@@ -65,7 +65,8 @@ def main() -> None:
 
     different = sum(a != b for a, b in zip(by_sacremoses(), map(ours.tokenise, lines), strict=True))
     slow = statistics.median(theirs)
-    print(f"{options.data.name}: {len(lines)} lines, {different} of them tokenised differently")
+    source = options.data.name if options.data else "generated text"
+    print(f"{source}: {len(lines)} lines, {different} of them tokenised differently")
     print(f"{'sacremoses':>22} {slow:>10,.0f} lines/s")
     for name, rates in (
         ("tokenise, first", first),

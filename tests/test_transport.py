@@ -4,13 +4,12 @@ import dataclasses
 from collections.abc import Iterator
 
 import numpy as np
+import ot
 import pytest
 import torch
 from torch import Tensor
 
 from augless import transport
-
-ot = pytest.importorskip("ot", reason="POT is the oracle of the transport tests")
 
 OPTIMAL = ("exact", "ipot")
 KINDS = (

@@ -252,7 +252,7 @@ def read(
     kinds = tuple(dict.fromkeys(softs))
     tables = [soft.table(embeddings) for soft in kinds]
     kept_rows = int(keep * 1e6 / (len(projection) * hidden.element_size()))
-    nll, log_total, *picked = _VocabularyPass.apply(  # type: ignore[no-untyped-call]
+    nll, log_total, *picked = _VocabularyPass.apply(  # type: ignore[no-untyped-call]  # torch's
         hidden, projection, bias, target, kinds, kept_rows, *tables
     )
     vectors = [

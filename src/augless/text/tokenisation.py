@@ -62,7 +62,7 @@ class Moses:
     """
 
     def __init__(self, language: str) -> None:
-        import sacremoses  # type: ignore[import-untyped]  # late: it takes most of a second
+        import sacremoses  # type: ignore[import-untyped]  # has no types; late: it is slow
 
         rules = sacremoses.MosesTokenizer(language)
         self.language = language
