@@ -6,7 +6,7 @@ import functools
 import hashlib
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -32,6 +32,12 @@ class Ragged:
 
     ids: NDArray[Any]
     offsets: NDArray[np.int64]
+
+    @staticmethod
+    def of(sequences: Sequence[NDArray[Any]]) -> Ragged:
+        """Put sequences one after another."""
+        offsets = np.cumsum([0, *map(len, sequences)], dtype=np.int64)
+        return Ragged(np.concatenate([np.zeros(0, np.int64), *sequences]), offsets)
 
     def __len__(self) -> int:
         return len(self.offsets) - 1

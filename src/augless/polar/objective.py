@@ -44,6 +44,8 @@ class Objective:
         self.memory = memory
         self.mean_loss: float | None = None
         self.mean_weight: float | None = None
+        self.weights: Tensor | None = None
+        """(B,) what the samples of the last call were weighed by, detached."""
         self._sums: Tensor | None = None  # of losses, their number, weights, their number
         self._calls = 0  # with a gradient, since the last step
         if optimizer is not None:
@@ -60,10 +62,12 @@ class Objective:
         if learning:
             self._remember(losses, weights)
         if weights is None or (self.weighting.normalised and self.mean_weight is None):
+            self.weights = torch.ones_like(losses.detach(), dtype=result_type(losses))
             return losses.to(result_type(losses))
-        if self.weighting.normalised and self.mean_weight:  # 0 only if every weight was
-            return values / self.mean_weight
-        return values
+        # A mean weight of 0 only if every weight was.
+        mean = (self.mean_weight if self.weighting.normalised else None) or 1.0
+        self.weights = weights.detach() / mean
+        return values / mean
 
     def step(self) -> None:
         """Move the running means; an optimiser given at the start does it by itself."""

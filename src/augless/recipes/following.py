@@ -1,0 +1,270 @@
+"""A recipe followed: from its corpus to a trained run, and from a run back to its model."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import math
+import platform
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib import metadata
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from augless import data, decoding, metrics, models, runs, text, training
+from augless.recipes import Preparation
+from augless.recipes.reading import BadRecipe, Resolved, nested, override, resolve
+
+Progress = Callable[[str, int, int | None], None]
+
+# Knobs that change no bit of the model: they may differ between two sittings of a run.
+FREE = ("training.log_every", "training.save_every", "training.keep")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recipe(Preparation):
+    """Everything that decides a run."""
+
+    model: Annotated[models.Lstm | models.Transformer, "what is trained"] = field(
+        default_factory=models.Lstm
+    )
+    terms: Annotated[tuple[training.Term, ...], "the summands of the objective"] = (
+        training.Term(),
+    )
+    training: Annotated[training.Settings, "how it is trained"] = field(
+        default_factory=training.Settings
+    )
+    validation: Annotated[decoding.Search, "how validation sentences are generated"] = field(
+        default_factory=decoding.Greedy
+    )
+    search: Annotated[decoding.Search, "how sentences are generated in the end"] = field(
+        default_factory=decoding.Beam
+    )
+    seed: Annotated[int, "of initialisation, order and dropout"] = 1
+
+    def __post_init__(self) -> None:
+        if not self.terms:
+            raise ValueError("there are no terms; a recipe needs at least one")
+        if self.seed < 0:
+            raise ValueError(f"seed is {self.seed}; it cannot be negative")
+
+    @property
+    def metric(self) -> str:
+        """The validation score that chooses the best model."""
+        if self.training.metric != "auto":
+            return self.training.metric
+        return "bleu-lowercased" if self.text.lowercase else "bleu"
+
+
+def identity(resolved: Resolved[Recipe]) -> dict[str, Any]:
+    """Return the values that decide a run's bits; of the corpus only its name, as its content has a
+    fingerprint of its own and may lie elsewhere on another machine."""
+    return {
+        key: value
+        for key, value in resolved.values.items()
+        if key not in FREE and (key == "corpus.name" or not key.startswith("corpus."))
+    }
+
+
+def train(
+    resolved: Resolved[Recipe],
+    *,
+    folder: Path | None = None,
+    prepared_root: Path = Path("data"),
+    runs_root: Path = Path("runs"),
+    device: training.Device = "auto",
+    workers: int = 1,
+    stop: Callable[[], bool] = lambda: False,
+    max_minutes: float = math.inf,
+    on_record: Callable[[Mapping[str, Any]], None] = lambda record: None,
+    tensorboard: bool = False,
+    progress: Progress = lambda stage, done, total: None,
+) -> tuple[runs.Run, bool]:
+    """Follow a recipe, or go on with it; return the run and whether it is finished.
+
+    The run's folder is named after the recipe and a fingerprint of it and its corpus.
+    """
+    recipe = resolved.recipe
+    place = _device(device)
+    try:
+        training.check_precision(recipe.training.precision, place)
+    except ValueError as error:
+        raise BadRecipe(str(error)) from None
+    prepared = data.prepare(
+        recipe.corpus,
+        recipe.text,
+        prepared_root,
+        name=resolved.name,
+        workers=workers,
+        progress=progress,
+    )
+    if "valid" not in prepared.splits:
+        raise BadRecipe("the corpus has no validation pairs; give corpus.valid=...")
+    run = runs.Run.create(
+        folder or runs_root / f"{resolved.name}-{run_name(resolved, prepared)}",
+        recipe=identity(resolved),
+        corpus=prepared.fingerprint,
+        codecs=prepared.codecs,
+        versions=versions(),
+    )
+    with run.lock():
+        if run.result is not None:
+            return run, True
+        model = build(recipe, prepared.codecs)
+        if recipe.training.start is not None:
+            begin = runs.Run.open(recipe.training.start)
+            training.set_weights(model, begin.best().tensors["model"])
+        trainer = training.Trainer(
+            model,
+            recipe.terms,
+            dataclasses.replace(recipe.training, metric=recipe.metric),
+            prepared.pairs("train"),
+            seed=recipe.seed,
+            device=place,
+        )
+        listeners = [on_record, *([_board(run)] if tensorboard else [])]
+
+        def tell(record: Mapping[str, Any]) -> None:
+            for listener in listeners:
+                listener(record)
+
+        finished = training.fit(
+            trainer,
+            run,
+            validate=Validation(recipe, prepared),
+            stop=stop,
+            max_minutes=max_minutes,
+            on_record=tell,
+            progress=progress,
+        )
+    return run, finished
+
+
+def run_name(resolved: Resolved[Recipe], prepared: data.Prepared) -> str:
+    """Return a short fingerprint of all that decides a run."""
+    content = json.dumps([identity(resolved), prepared.fingerprint], sort_keys=True)
+    return hashlib.sha256(content.encode()).hexdigest()[:12]
+
+
+def versions() -> dict[str, str]:
+    """Return what else a run's bits depend on: they are the same on the same machine only."""
+    return {
+        "augless": metadata.version("augless"),
+        "torch": torch.__version__,
+        "python": platform.python_version(),
+        "machine": platform.machine(),
+        "threads": str(torch.get_num_threads()),
+    }
+
+
+def build(recipe: Recipe, codecs: tuple[text.Codec, text.Codec]) -> models.Model:
+    """Make the model that a recipe names, at the start of its training."""
+    source, target = codecs
+    try:
+        return recipe.model.build(len(source), len(target), seed=recipe.seed)
+    except ValueError as error:
+        raise BadRecipe(f"model: {error}") from None
+
+
+class Validation:
+    """Score a model on the validation pairs, never weighted."""
+
+    def __init__(self, recipe: Recipe, prepared: data.Prepared) -> None:
+        self.recipe, self.codecs = recipe, prepared.codecs
+        self.pairs = prepared.pairs("valid")
+        pairs = [
+            p
+            for p in recipe.corpus.pairs("valid")
+            if text.normalise(p.source) and text.normalise(p.target)
+        ]
+        self.sources, self.references = [p.source for p in pairs], [p.target for p in pairs]
+
+    def __call__(self, model: models.Model) -> dict[str, float]:
+        """Return loss per token, perplexity, and the score that chooses the best model."""
+        nats, tokens = training.nats(model, self.pairs)
+        loss = float(nats.sum() / tokens.sum())
+        scores = {"loss": loss, "perplexity": math.exp(min(loss, 700.0))}
+        if (metric := self.recipe.metric) not in scores:
+            writer = decoding.Writer(model, self.codecs, self.recipe.validation)
+            hypotheses = writer.generate(self.sources)
+            scores[metric] = metrics.score(metric, hypotheses, self.references).value
+        return scores
+
+
+def recipe_of(run: runs.Run, overrides: Sequence[str] = ()) -> Recipe:
+    """Return the recipe that a run was made from; names in it are looked up in our tables only."""
+    values = {key: value for key, value in run.recipe.items() if not key.startswith("corpus.")}
+    # Where the corpus lay is not the run's business: another stands in for it.
+    found = {**nested(values), "corpus": "toy-de-en"}
+    try:
+        resolve(Recipe, "", found, {})
+    except BadRecipe as error:
+        raise runs.BadRun(f"{run.folder} holds a recipe of another version: {error}") from None
+    return resolve(Recipe, "", override(found, overrides)[0], {}).recipe
+
+
+def writer(
+    folder: str | Path, device: training.Device = "auto", overrides: Sequence[str] = ()
+) -> decoding.Writer:
+    """Open the best model of a run, ready to generate; overrides may change how it searches."""
+    for one in overrides:
+        if not one.startswith(("search=", "search.")):
+            raise BadRecipe(f"{one!r}: a trained run can only change search, as in search.size=10")
+    run = runs.Run.open(folder)
+    recipe = recipe_of(run, overrides)
+    model = build(recipe, run.codecs)
+    training.set_weights(model, run.best().tensors["model"])
+    model.to(_device(device)).eval()
+    return decoding.Writer(model, run.codecs, recipe.search)
+
+
+def nats(
+    folder: str | Path, sources: Sequence[str], references: Sequence[str]
+) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """Return the cross-entropy and number of target tokens of each pair under a run, (N,) each."""
+    if len(sources) != len(references):
+        counts = f"{len(sources)} source lines and {len(references)} references"
+        raise metrics.BadScores(f"there are {counts}; they must be as many")
+    opened = writer(folder, "cpu")
+    source, target = (
+        data.Ragged.of(codec.encode_lines(lines))
+        for codec, lines in zip(opened.codecs, (sources, references), strict=True)
+    )
+    pairs = data.Pairs(source, target, np.ones(len(source), np.float32))
+    return training.nats(opened.model, pairs)
+
+
+def _device(name: training.Device) -> torch.device:
+    try:
+        return training.choose_device(name)
+    except ValueError as error:
+        raise BadRecipe(str(error)) from None
+
+
+def _board(run: runs.Run) -> Callable[[Mapping[str, Any]], None]:
+    """Return what writes records for TensorBoard, beside the run's own."""
+    try:
+        from torch.utils.tensorboard import SummaryWriter
+    except ImportError:
+        raise BadRecipe(
+            "TensorBoard is not installed; pip install 'augless[tensorboard]'"
+        ) from None
+    last = run.last()
+    board = SummaryWriter(str(run.folder / "tensorboard"), purge_step=last.step + 1 if last else 0)
+
+    def write(record: Mapping[str, Any]) -> None:
+        numbers = {k: v for k, v in record.items() if isinstance(v, float)}
+        numbers |= {f"valid/{k}": v for k, v in record.get("scores", {}).items()}
+        for i, term in enumerate(record["terms"]):
+            numbers |= {f"term{i}/{k}": v for k, v in term.items() if isinstance(v, float)}
+        for name, value in numbers.items():
+            board.add_scalar(f"{record['kind']}/{name}", value, record["step"])
+        board.flush()
+
+    return write

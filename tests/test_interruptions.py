@@ -1,0 +1,159 @@
+"""Runs killed at random and at named points end with the bits of a run never stopped."""
+
+import itertools
+import os
+import random
+import signal
+import time
+
+import pytest
+
+import test_training as quick
+from augless import runs
+
+CASES = {
+    "law": {"terms": quick.OBJECTIVES["law"], "optimizer": quick.OPTIMIZERS["sgd"]},
+    "wasserstein": {
+        "terms": quick.OBJECTIVES["wasserstein"],
+        "optimizer": quick.OPTIMIZERS["adam"],
+        "model": "transformer",
+    },
+}
+INSIDE_A_RUN = [name for name in runs.CRASH_POINTS if not name.startswith("create")]
+
+
+def train(folder, case):
+    """Train in this process as the command line does: a signal is noted and the step finished."""
+    asked = []
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: asked.append(True))
+    run = quick.new_run(folder)
+    finished = quick.fit(run, quick.trainer(save_every=2, **CASES[case]), stop=lambda: bool(asked))
+    return 0 if finished else 75
+
+
+def sitting(folder, case, crash="", kill_after=None):
+    """Train in a child process until it ends or is killed; return its exit code."""
+    child = os.fork()
+    if not child:
+        code = 1
+        try:
+            os.environ["AUGLESS_CRASH"] = crash
+            code = train(folder, case)
+        finally:
+            os._exit(code)
+    if kill_after is not None:
+        time.sleep(kill_after)
+        os.kill(child, signal.SIGKILL)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+@pytest.fixture(scope="module", params=CASES)
+def whole(request, tmp_path_factory):
+    """A run never stopped, and how long it took."""
+    folder = tmp_path_factory.mktemp("whole") / "run"
+    began = time.monotonic()
+    assert sitting(folder, request.param) == 0
+    return request.param, quick.everything(runs.Run.open(folder)), time.monotonic() - began
+
+
+def survive(folder, case, draws, seconds):
+    """Kill a run at random moments, five times, and let it end; count the kills that hit."""
+    hits = 0
+    for _ in range(5):
+        hits += sitting(folder, case, kill_after=draws.uniform(0, seconds)) == -signal.SIGKILL
+    assert sitting(folder, case) == 0
+    return hits
+
+
+def test_kills_at_random_moments_change_no_bit(tmp_path, whole):
+    case, expected, seconds = whole
+    draws = random.Random(7)
+    hits = 0
+    for trial in range(3):
+        hits += survive(tmp_path / str(trial), case, draws, seconds)
+        assert quick.everything(runs.Run.open(tmp_path / str(trial))) == expected
+    assert hits >= 5  # else this tested nothing
+
+
+@pytest.mark.parametrize("name", ["KILL", "TERM", "INT"])
+def test_a_signal_inside_a_save_changes_no_bit(tmp_path, whole, name):
+    case, expected, _ = whole
+    if case != "law" and name != "KILL":
+        pytest.skip("what is done with a signal does not depend on the objective")
+    met = 0
+    for point, n in itertools.product(INSIDE_A_RUN, (1, 3)):
+        folder = tmp_path / f"{point}-{n}"
+        code = sitting(folder, case, crash=f"{point}:{n}:{name}")
+        assert code in ((-signal.SIGKILL, 0) if name == "KILL" else (75, 0)), (point, n)
+        met += code != 0
+        # "rewind" is met only by a second sitting that finds records to drop.
+        assert code == 0 or sitting(folder, case) == 0
+        assert quick.everything(runs.Run.open(folder)) == expected, (point, n)
+    assert met >= len(INSIDE_A_RUN) // 2
+
+
+def test_a_kill_while_records_are_rewound_changes_no_bit(tmp_path, whole):
+    case, expected, _ = whole
+    for point in ("rewind-written", "rewind-renamed"):
+        folder = tmp_path / point
+        assert sitting(folder, case, crash="log-written:2") == -signal.SIGKILL
+        assert sitting(folder, case, crash=f"{point}:1") == -signal.SIGKILL
+        assert sitting(folder, case) == 0
+        assert quick.everything(runs.Run.open(folder)) == expected
+
+
+def test_at_most_an_interval_of_work_is_lost(tmp_path, whole):
+    case, _, _ = whole
+    sitting(tmp_path / "run", case, crash="log-written:4")  # the record of step 7 or 8
+    run = runs.Run.open(tmp_path / "run")
+    last, recorded = run.last().step, max(record["step"] for record in run.metrics())
+    assert recorded - 2 <= last <= recorded
+
+
+def test_a_second_process_is_told_that_the_run_is_busy(tmp_path):
+    run = quick.new_run(tmp_path / "run")
+    with run.lock(), pytest.raises(runs.Busy, match=f"process {os.getpid()}"):
+        quick.fit(quick.new_run(tmp_path / "run"), quick.trainer())
+
+
+def test_a_damaged_checkpoint_costs_an_interval_and_no_bit(tmp_path):
+    whole, damaged = quick.new_run(tmp_path / "whole"), quick.new_run(tmp_path / "damaged")
+    quick.fit(whole, quick.trainer(save_every=2))
+    quick.fit(damaged, quick.trainer(save_every=2), stop=quick.stop_after(5))
+    newest = max(damaged.folder.glob("checkpoint-*"))
+    path = newest / "model.safetensors"
+    content = bytearray(path.read_bytes())
+    content[-5] ^= 8
+    path.write_bytes(content)
+    again = runs.Run.open(damaged.folder)
+    assert quick.fit(again, quick.trainer(save_every=2))
+    assert len(again.warnings) == 1 and newest.name in again.warnings[0]
+    assert quick.everything(again) == quick.everything(whole)
+
+
+def test_a_full_disk_leaves_the_last_good_checkpoint(tmp_path, monkeypatch):
+    run = quick.new_run(tmp_path / "run")
+    one = quick.trainer(save_every=2)
+    write = os.write
+
+    def full(descriptor, content):
+        if one.at.step >= 4:
+            raise OSError(28, "No space left on device")
+        return write(descriptor, content)
+
+    monkeypatch.setattr(os, "write", full)
+    with pytest.raises(OSError, match="No space left"):
+        quick.fit(run, one)
+    monkeypatch.setattr(os, "write", write)
+    assert run.last().step == 2
+    whole = quick.new_run(tmp_path / "whole")
+    quick.fit(whole, quick.trainer(save_every=2))
+    assert quick.fit(run, quick.trainer(save_every=2))
+    assert quick.everything(run) == quick.everything(whole)
+
+
+def test_the_position_survives_with_the_number_of_steps(tmp_path):
+    run = quick.new_run(tmp_path / "run")
+    quick.fit(run, quick.trainer(), stop=quick.stop_after(7))
+    assert run.last().state["position"]["batch"] == 2  # five batches an epoch

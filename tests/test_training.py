@@ -1,0 +1,481 @@
+"""Training: any list of terms, exact to the bit through any interruption."""
+
+import dataclasses
+import itertools
+import json
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from augless import data, losses, models, polar, runs, text, training
+
+CODEC = text.Codec(
+    text.Tokeniser(language="en"),
+    text.Words(size=60, min_count=1).learn(dict.fromkeys("abcdefghij", 1)),
+)
+SMALL = {
+    "lstm": {"embedding": 8, "hidden": 8},
+    "paper-lstm": {"embedding": 8, "hidden": 8},
+    "transformer": {"size": 8, "heads": 2, "feed_forward": 16, "layers": 1},
+    "paper-transformer": {"size": 8, "heads": 2, "feed_forward": 16, "layers": 1},
+}
+VOCABULARY = 14
+
+
+def ragged(rows):
+    offsets = np.cumsum([0, *map(len, rows)], dtype=np.int64)
+    return data.Ragged(np.concatenate([np.asarray(r, np.int64) for r in rows]), offsets)
+
+
+def digits(n, seed=0, weight=None):
+    """Make pairs whose target is the source reversed."""
+    generator = np.random.default_rng(seed)
+    rows = [generator.integers(4, VOCABULARY, generator.integers(1, 9)) for _ in range(n)]
+    weights = np.ones(n, np.float32) if weight is None else np.asarray(weight, np.float32)
+    return data.Pairs(ragged(rows), ragged([row[::-1] for row in rows]), weights)
+
+
+PAIRS = digits(40)
+
+
+def term(loss="cross-entropy", weighting="plain", scale=1.0, **knobs):
+    return training.Term(
+        loss=losses.LOSSES[loss](), weighting=polar.WEIGHTINGS[weighting](**knobs), scale=scale
+    )
+
+
+def trainer(
+    *, model="lstm", terms=None, pairs=PAIRS, seed=3, build=None, precision="float32", **settings
+):
+    settings = {
+        "batch": 8,
+        "epochs": 2,
+        "log_every": 2,
+        "save_every": 1000,
+        "metric": "loss",
+    } | settings
+    return training.Trainer(
+        (build or models.MODELS[model](**SMALL[model])).build(VOCABULARY, VOCABULARY, seed=seed),
+        terms or [term()],
+        training.Settings(precision=precision, **settings),
+        pairs,
+        seed=seed,
+        device=torch.device("cpu"),
+    )
+
+
+def new_run(folder):
+    return runs.Run.create(folder, recipe={}, corpus="none", codecs=(CODEC, CODEC), versions={})
+
+
+def dev_loss(model):
+    nats, tokens = training.nats(model, digits(10, seed=9))
+    return {"loss": float(nats.sum() / tokens.sum())}
+
+
+def fit(run, one, **knobs):
+    with run.lock():
+        return training.fit(one, run, validate=knobs.pop("validate", dev_loss), **knobs)
+
+
+def stop_after(steps):
+    counter = itertools.count(1)
+    return lambda: next(counter) >= steps
+
+
+def everything(run):
+    """Return all that a run ended with, but what depends on the clock."""
+    last, best = run.last(), run.best()
+    position = {k: v for k, v in last.state["position"].items() if k != "seconds"}
+    clock = {"seconds", "tokens_per_second", "validation"}
+    records = [{k: v for k, v in r.items() if k not in clock} for r in run.metrics()]
+    tensors = {
+        (kind, group, name): (value.dtype, value.numpy().tobytes())
+        for kind, one in (("last", last), ("best", best))
+        for group, values in one.tensors.items()
+        for name, value in values.items()
+    }
+    state = json.dumps([position, {k: v for k, v in last.state.items() if k != "position"}])
+    return tensors, state, best.state, records
+
+
+OBJECTIVES = {
+    "plain": [term()],
+    "law": [term(weighting="exponential")],
+    "normalised": [term(weighting="uniform", normalise="running-mean")],
+    "matched": [term(weighting="matched")],
+    "linear": [term(weighting="linear", corollary=2, c1=0.01)],
+    "wasserstein": [term(), term("wasserstein", "exponential", 0.1)],
+    "both": [term(weighting="uniform"), term("wasserstein", "uniform", 0.1)],
+    "wasserstein-alone": [term("wasserstein")],
+    "euclidean": [term("euclidean", "point")],
+}
+OPTIMIZERS = {
+    "sgd": training.Sgd(rate=0.5, halve_after=1),
+    "momentum": training.Sgd(rate=0.1, momentum=0.9),
+    "adam": training.Adam(rate=0.01, warmup=3),
+    "adamw": training.AdamW(rate=0.01, warmup=3),
+}
+CASES = [
+    *((model, "law", "sgd") for model in SMALL),
+    *(("lstm", objective, "adam") for objective in OBJECTIVES),
+    *(("transformer", objective, "momentum") for objective in ("normalised", "wasserstein")),
+    *(("lstm", "wasserstein", optimizer) for optimizer in OPTIMIZERS),
+]
+
+
+@pytest.mark.parametrize(("model", "objective", "optimizer"), CASES)
+def test_a_run_stopped_at_every_step_ends_with_the_same_bits(tmp_path, model, objective, optimizer):
+    knobs = {"model": model, "terms": OBJECTIVES[objective], "optimizer": OPTIMIZERS[optimizer]}
+    whole = new_run(tmp_path / "whole")
+    assert fit(whole, trainer(**knobs))
+    pieces = new_run(tmp_path / "pieces")
+    sittings = 1
+    while not fit(pieces, trainer(**knobs), stop=lambda: True):
+        sittings += 1
+    assert sittings == 11  # ten steps, and the validation after the last
+    assert everything(pieces) == everything(whole)
+
+
+def test_a_sitting_without_checkpoint_is_begun_anew(tmp_path):
+    whole, killed = new_run(tmp_path / "whole"), new_run(tmp_path / "killed")
+    fit(whole, trainer())
+
+    class Killed(BaseException):
+        pass
+
+    def die():
+        raise Killed
+
+    with pytest.raises(Killed):
+        fit(killed, trainer(), stop=die)
+    fit(killed, trainer())
+    assert everything(killed) == everything(whole)
+
+
+def test_a_finished_run_is_left_alone(tmp_path):
+    run = new_run(tmp_path / "run")
+    fit(run, trainer())
+    before = everything(run)
+    assert fit(run, trainer(), validate=None)
+    assert everything(run) == before
+    assert run.result["steps"] == 10 and run.result["best"]["epoch"] in (1, 2)
+
+
+def test_the_callers_random_numbers_are_left_alone(tmp_path):
+    torch.manual_seed(5)
+    expected = torch.rand(3)
+    torch.manual_seed(5)
+    fit(new_run(tmp_path / "run"), trainer())
+    assert torch.equal(torch.rand(3), expected)
+
+
+@pytest.mark.parametrize("objective", ["plain", "law", "normalised", "wasserstein", "linear"])
+@pytest.mark.parametrize("per", ["sentence", "token"])
+def test_the_number_of_pieces_of_a_batch_changes_nothing(tmp_path, objective, per):
+    weights = np.random.default_rng(1).uniform(0.2, 1, 40)
+    found = []
+    for pieces in (1, 3, 8):
+        build = models.MODELS["lstm"](**SMALL["lstm"], dropout=0.0)
+        one = trainer(
+            build=build,
+            terms=OBJECTIVES[objective],
+            pairs=digits(40, weight=weights),
+            precision="float64",
+            accumulate=pieces,
+            per=per,
+        )
+        fit(new_run(tmp_path / str(pieces)), one)
+        found.append(torch.cat([p.detach().flatten() for p in one.parameters.values()]))
+    assert torch.allclose(found[0], found[1], rtol=0, atol=1e-10)
+    assert torch.allclose(found[0], found[2], rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize("per", ["sentence", "token"])
+def test_a_step_follows_the_weighted_mean_of_pairs_and_terms(per):
+    """Against autograd on losses taken one pair at a time."""
+    weight = np.random.default_rng(2).uniform(0.2, 1, 6)
+    pairs = digits(6, weight=weight)
+    build = models.MODELS["lstm"](**SMALL["lstm"], dropout=0.0)
+    law = polar.WEIGHTINGS["exponential"](unit="absolute", radius=3.0)
+    terms = [
+        training.Term(weighting=law),
+        training.Term(loss=losses.LOSSES["wasserstein"](), scale=0.3),
+    ]
+    one = trainer(build=build, pairs=pairs, terms=terms, precision="float64", per=per, clip=0)
+    before = {k: v.detach().clone() for k, v in one.parameters.items()}
+    total, divisor = torch.zeros((), dtype=torch.float64), 0.0
+    for i in range(6):
+        batch = data.collate(pairs, np.array([i]))
+        cross_entropy, distance = losses.evaluate([t.loss for t in terms], one.model(batch), batch)
+        scale = float(pairs.weight[i])
+        total = total + scale * (law.objective(cross_entropy) + 0.3 * distance).sum()
+        divisor += scale * (1 if per == "sentence" else len(pairs.target[i]) + 1)
+    gradients = torch.autograd.grad(total / divisor, list(one.parameters.values()))
+    one.step(np.arange(6))
+    for (name, parameter), gradient in zip(one.parameters.items(), gradients, strict=True):
+        assert torch.allclose(parameter, before[name] - gradient, rtol=0, atol=1e-10), name
+
+
+def test_a_pair_of_weight_zero_changes_nothing():
+    kept = [0, 1, 2, 3]
+    found = []
+    for rows, weight in ((kept, [1] * 6), (range(6), [1, 1, 1, 1, 0, 0])):
+        build = models.MODELS["lstm"](**SMALL["lstm"], dropout=0.0)
+        one = trainer(build=build, pairs=digits(6, weight=weight), precision="float64")
+        one.step(np.array(rows))
+        found.append(torch.cat([p.detach().flatten() for p in one.parameters.values()]))
+    assert torch.allclose(found[0], found[1], rtol=0, atol=1e-12)
+
+
+def test_the_papers_schedule_halves_the_rate_each_epoch_after_the_eighth():
+    rates = [training.Sgd().rate_at(1, epoch) for epoch in range(1, 13)]
+    assert rates == [1.0] * 8 + [0.5, 0.25, 0.125, 0.0625]
+    assert training.Sgd(halve_after=0).rate_at(1, 99) == 1.0
+
+
+def test_adams_rate_rises_to_the_warm_up_and_falls_as_the_inverse_root():
+    adam = training.Adam(rate=0.1, warmup=100)
+    assert adam.rate_at(50, 1) == pytest.approx(0.05)
+    assert adam.rate_at(100, 1) == pytest.approx(0.1)
+    assert adam.rate_at(400, 7) == pytest.approx(0.05)
+    assert training.Adam(rate=0.1, warmup=0).rate_at(400, 7) == 0.1
+
+
+def test_the_rate_of_the_schedule_is_the_one_used(tmp_path):
+    optimizer = training.Sgd(rate=0.5, halve_after=1)
+    one = trainer(optimizer=optimizer, epochs=3)
+    seen = {}
+    fit(
+        new_run(tmp_path / "run"),
+        one,
+        stop=lambda: seen.update({one.at.epoch: one.optimizer.param_groups[0]["lr"]}),
+    )
+    assert seen == {1: 0.5, 2: 0.25, 3: 0.125}
+
+
+def test_the_best_model_is_the_one_with_the_best_score_and_waiting_ends_the_run(tmp_path):
+    scores = iter([3.0, 1.0, 2.0, 1.5, 9.0])
+    kept = []
+
+    def validate(model):
+        kept.append({k: v.detach().clone() for k, v in model.named_parameters()})
+        return {"loss": next(scores)}
+
+    run = new_run(tmp_path / "run")
+    assert fit(run, trainer(epochs=5, patience=2), validate=validate)
+    assert run.result["best"]["epoch"] == 2 and run.result["epochs"] == 4
+    best = run.best().tensors["model"]
+    assert all(torch.equal(best[name], kept[1][name]) for name in best)
+
+
+def test_a_score_of_which_more_is_better_is_maximised(tmp_path):
+    scores = iter([3.0, 1.0])
+    run = new_run(tmp_path / "run")
+    fit(run, trainer(metric="bleu"), validate=lambda model: {"bleu": next(scores)})
+    assert run.result["best"]["epoch"] == 1
+
+
+def test_a_metric_that_validation_does_not_give_is_named(tmp_path):
+    with pytest.raises(ValueError, match="'chrf'; validation gives loss"):
+        fit(new_run(tmp_path / "run"), trainer(metric="chrf"))
+
+
+def test_minutes_are_a_limit_and_the_run_goes_on_later(tmp_path):
+    run = new_run(tmp_path / "run")
+    assert not fit(run, trainer(), max_minutes=0)
+    assert run.last().step == 1
+    assert fit(run, trainer())
+
+
+def test_records_hold_what_is_promised(tmp_path):
+    run = new_run(tmp_path / "run")
+    seen = []
+    terms = [term(weighting="exponential"), term("wasserstein", scale=0.1)]
+    fit(run, trainer(terms=terms), on_record=seen.append)
+    kinds = [record["kind"] for record in run.metrics()]
+    assert kinds == ["interval", "interval", "epoch", "interval", "interval", "interval", "epoch"]
+    interval, epoch = run.metrics()[0], run.metrics()[-1]
+    assert {"rate", "gradient_norm", "tokens_per_second", "samples", "tokens"} <= set(interval)
+    assert set(epoch["scores"]) == {"loss"} and len(seen) == len(kinds)
+    assert epoch["samples"] == 80 and sum(epoch["terms"][0]["histogram"]) == 40
+    for one in (*interval["terms"], *epoch["terms"]):
+        assert one["weight_min"] <= one["weight"] <= one["weight_max"]
+        assert 0 < one["effective_samples"] <= 1 + 1e-9
+        assert -1 <= one["weight_length_correlation"] <= 1
+    law, plain = epoch["terms"]
+    assert 1 < law["weight"] < 2 and law["weight_length_correlation"] > 0.5 and law["raised"] == 1
+    assert plain["weight"] == plain["weight_min"] == plain["weight_max"] == 1
+    assert plain["effective_samples"] == 1 and plain["weight_length_correlation"] == 0
+
+
+def test_statistics_of_weights_equal_numpys():
+    generator = np.random.default_rng(0)
+    loss, weight = generator.uniform(1, 9, 300), generator.uniform(0.5, 2, 300)
+    length = generator.integers(1, 30, 300).astype(float)
+    tally = training.terms.Tally()
+    for rows in np.array_split(np.arange(300), 7):
+        tally.add(*(torch.tensor(x[rows]) for x in (loss, weight, length)), 3.0)
+    found = training.terms.Tally.from_state(json.loads(json.dumps(tally.state_dict()))).summary()
+    assert found["loss"] == pytest.approx(loss.mean())
+    assert found["weight"] == pytest.approx(weight.mean())
+    assert found["weight_sd"] == pytest.approx(weight.std())
+    assert (found["weight_min"], found["weight_max"]) == (weight.min(), weight.max())
+    assert found["raised"] == pytest.approx((weight > 1).mean())
+    assert found["effective_samples"] == pytest.approx(weight.sum() ** 2 / 300 / (weight**2).sum())
+    expected = np.corrcoef(weight, length)[0, 1]
+    assert found["weight_length_correlation"] == pytest.approx(expected)
+    edges = [*np.arange(0, 4.01, 0.1) * 3.0, np.inf]
+    assert found["histogram"] == np.histogram(loss, edges)[0].tolist()
+
+
+def test_nats_are_those_of_each_pair_alone_and_leave_the_mode():
+    one = trainer()
+    one.model.train()
+    nats, tokens = training.nats(one.model, PAIRS, tokens=40)
+    assert one.model.training
+    assert tokens.tolist() == [len(PAIRS.target[i]) + 1 for i in range(40)]
+    one.model.eval()
+    for i in (0, 7, 39):
+        batch = data.collate(PAIRS, np.array([i]))
+        assert nats[i] == pytest.approx(
+            losses.CrossEntropy()(one.model(batch), batch).item(), rel=1e-5
+        )
+
+
+@pytest.mark.parametrize("poison", [math.nan, math.inf])
+@pytest.mark.parametrize("step", [1, 4, 7])
+def test_a_loss_that_is_not_finite_is_caught_that_step_and_never_saved(tmp_path, poison, step):
+    run = new_run(tmp_path / "run")
+    one = trainer(save_every=1)
+
+    take = one.step
+
+    def poisoned(rows):
+        if one.at.step == step - 1:
+            with torch.no_grad():
+                next(iter(one.parameters.values())).fill_(poison)
+        take(rows)
+
+    one.step = poisoned
+    message = f"not finite at step {step} .*\ntraining pairs of"
+    with pytest.raises(training.NotFinite, match=message):
+        fit(run, one)
+    last = run.last()
+    assert (last.step if last else 0) == step - 1
+    assert last is None or all(bool(t.isfinite().all()) for t in last.tensors["model"].values())
+
+
+def test_a_parameter_that_left_the_numbers_is_never_saved(tmp_path):
+    run = new_run(tmp_path / "run")
+    one = trainer(save_every=1, optimizer=training.Sgd(rate=1e38), clip=0)
+    with pytest.raises(training.NotFinite, match="is not finite"):
+        fit(run, one)
+    last = run.last()
+    assert last is None or all(bool(t.isfinite().all()) for t in last.tensors["model"].values())
+
+
+def test_a_gradient_that_is_not_finite_is_caught_too():
+    one = trainer()
+    parameter = next(iter(one.parameters.values()))
+    parameter.register_hook(lambda gradient: gradient * math.nan)
+    before = {k: v.detach().clone() for k, v in one.parameters.items()}
+    with pytest.raises(training.NotFinite, match="the gradient is not finite at step 1"):
+        one.step(np.arange(4))
+    assert all(torch.equal(v, before[k]) for k, v in one.parameters.items())
+
+
+def test_weights_that_are_not_the_models_are_refused_by_name():
+    one = trainer()
+    tensors = one.weights()
+    name = next(iter(tensors))
+    with pytest.raises(runs.BadRun, match=f"parameter {name} "):
+        training.set_weights(one.model, {k: v for k, v in tensors.items() if k != name})
+    with pytest.raises(runs.BadRun, match=f"parameter {name} "):
+        training.set_weights(one.model, tensors | {name: torch.zeros(1)})
+
+
+@pytest.mark.parametrize(
+    ("knobs", "message"),
+    [
+        ({"epochs": 0}, "epochs is 0"),
+        ({"batch": 0}, "batch is 0"),
+        ({"keep": 0}, "keep is 0"),
+        ({"memory": 0.5}, "memory is 0.5"),
+        ({"clip": -1.0}, "negative"),
+    ],
+)
+def test_settings_out_of_range_are_refused(knobs, message):
+    with pytest.raises(ValueError, match=message):
+        training.Settings(**knobs)
+
+
+@pytest.mark.parametrize("name", training.OPTIMIZERS)
+def test_a_rate_out_of_range_is_refused(name):
+    with pytest.raises(ValueError, match="rate is -1"):
+        training.OPTIMIZERS[name](rate=-1.0)
+    with pytest.raises(ValueError, match="rate is nan"):
+        training.OPTIMIZERS[name](rate=math.nan)
+
+
+def test_batches_by_tokens_are_possible(tmp_path):
+    run = new_run(tmp_path / "run")
+    assert fit(run, trainer(batch=40, batch_by="tokens", epochs=1))
+    assert run.result["samples"] == 40
+
+
+@pytest.mark.parametrize("model", ["lstm", "transformer"])
+def test_it_learns_to_reverse_digits(tmp_path, model):
+    """A system test: the objective of the paper, trained and validated by the loop."""
+    sizes = {"lstm": {"embedding": 32, "hidden": 64}}.get(
+        model, {"size": 64, "heads": 4, "feed_forward": 128, "layers": 2}
+    )
+    one = trainer(
+        build=models.MODELS[model](**sizes, dropout=0.0),
+        pairs=digits(600, seed=1),
+        terms=[term(weighting="exponential")],
+        optimizer=training.Adam(rate=0.01 if model == "lstm" else 0.002, warmup=50),
+        batch=32,
+        epochs=20,
+    )
+    run = new_run(tmp_path / "run")
+    assert fit(run, one)
+    assert run.result["best"]["scores"]["loss"] < 0.35  # ln 10 is 2.3
+
+
+def test_float32_is_the_default_and_bfloat16_is_probed_first(monkeypatch):
+    assert training.Settings().precision == "float32"
+    cpu = torch.device("cpu")
+    training.check_precision("float32", cpu)
+    training.check_precision("float64", cpu)
+
+    class Dead:
+        returncode = -4
+
+    monkeypatch.setattr(training.loop.subprocess, "run", lambda *_, **__: Dead)
+    with pytest.raises(ValueError, match="bfloat16 does not work on this cpu"):
+        training.check_precision("bfloat16", cpu)
+    with pytest.raises(ValueError, match="mps has no float64"):
+        training.check_precision("float64", torch.device("mps"))
+
+
+def test_a_device_that_is_not_there_is_refused():
+    if not torch.cuda.is_available():
+        with pytest.raises(ValueError, match="there is no cuda device here"):
+            training.choose_device("cuda")
+    assert training.choose_device("cpu").type == "cpu"
+    assert training.choose_device("auto").type in ("cpu", "cuda", "mps")
+
+
+def test_retention_is_a_knob(tmp_path):
+    run = new_run(tmp_path / "run")
+    fit(run, trainer(save_every=1, keep=3))
+    assert len(list(run.folder.glob("checkpoint-*"))) == 3
+
+
+def test_every_term_field_is_documented():
+    for kind in (training.Term, training.Settings, *training.OPTIMIZERS.values()):
+        for knob in dataclasses.fields(kind):
+            assert "Annotated[" in str(knob.type), (kind, knob.name)
