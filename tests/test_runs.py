@@ -82,6 +82,15 @@ def copy(folder):
     return runs.Run.open(folder)
 
 
+@pytest.fixture(autouse=True)
+def flushed(monkeypatch):
+    """Do not wait for the disk, as nothing here cuts its power; list what would be flushed."""
+    names = []
+    link = "/proc/self/fd/{}".format
+    monkeypatch.setattr(os, "fsync", lambda d: names.append(Path(link(d)).readlink().name))
+    return names
+
+
 @pytest.fixture
 def run(tmp_path):
     return copy(tmp_path / "run")
@@ -410,6 +419,31 @@ def test_interrupted_inside_a_save_the_last_good_stays(run, error):
     with mock.patch.object(os, "fsync", side_effect=error), pytest.raises(error):
         run.save(checkpoint(30))
     assert same(run.last(), checkpoint(20)) and leftovers(run.folder) == []
+
+
+def test_everything_is_flushed_before_it_gets_its_name_and_the_name_after(run, flushed):
+    rename = os.rename
+
+    def noted(old, new):
+        flushed.append(f"{old.name} -> {new.name}")
+        rename(old, new)
+
+    with mock.patch.object(os, "rename", noted):
+        run.save(checkpoint(30))
+    path, gone = "checkpoint-000003-step-30", "checkpoint-000001-step-10"
+    aside, files = f".{path}.aside{os.getpid()}", ["state.json", "model.safetensors"]
+    files = ["metrics.jsonl", *files, "optimizer.safetensors", "manifest.json"]
+    moved = [f"{aside} -> {path}", "run", f"{gone} -> .{gone}.aside{os.getpid()}"]
+    assert flushed == [*files, aside, *moved]
+    flushed.clear()
+    run.rewind(15)
+    run.finish({})
+    beside = [f".{name}.aside{os.getpid()}" for name in ("metrics.jsonl", "result.json")]
+    assert flushed == [beside[0], "run", beside[1], "run"]
+    flushed.clear()
+    create(run.folder.parent / "new")
+    place = [f".new.aside{os.getpid()}", run.folder.parent.name]
+    assert flushed == ["codec.json", "source", "codec.json", "target", "run.json", *place]
 
 
 # Damage
@@ -774,7 +808,7 @@ def headers(chance, trace):
         header * 2,
     ]
     raw = chance.choice(kinds).encode()
-    lengths = [len(raw)] * 6 + [0, 1, 2**31, 2**63, 2**64 - 1, len(raw) - 1, len(raw) + 9]
+    lengths = [len(raw)] * 6 + [0, 1, 2**31, 2**63, 2**64 - 1, len(raw) // 2, len(raw) + 9]
     body = bytes(chance.choice([0, 4, 8, 8, 8, 16]))
     return struct.pack("<Q", chance.choice(lengths)) + raw + body
 
@@ -835,7 +869,8 @@ def untrusted_failed(chance, folder, kind):
         good = refused(lambda: read_all(folder))
     failed = not good or trace.exists() or set(sys.modules) != modules
     for path, content in kept.items():
-        path.write_bytes(content)
+        if path.read_bytes() != content:
+            path.write_bytes(content)
     return failed
 
 

@@ -1,0 +1,97 @@
+"""One verb per step; the only module that knows all the others.
+
+A verb imports what it needs when it is called, so that help answers at once.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from typing import TextIO
+
+import typer
+
+from augless.cli import describing, preparing, scoring, training, writing
+
+IO_ERROR = 5
+# What a user can do something about, by the name of its class; whatever else is a bug of ours.
+CODES = {
+    "BadRecipe": 2,
+    "BadPlan": 2,
+    "BadData": 3,
+    "BadStore": 3,
+    "BadScores": 3,
+    "BadRun": 4,
+    "Busy": 6,
+    "NotFinite": 7,
+}
+
+app = typer.Typer(
+    add_completion=True, no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode=None
+)
+
+
+@app.callback()
+def root() -> None:
+    """Train text-generation models as if their data had been augmented, without augmented data.
+
+    Examples:
+
+      augless train toy-de-en
+
+      augless generate runs/RUN input.de > output.en
+
+      augless score output.en -r reference.en
+    """
+
+
+app.command()(preparing.prepare)
+app.command()(training.train)
+app.command()(writing.generate)
+app.command()(scoring.score)
+app.command("list")(describing.list_)
+app.command()(describing.doctor)
+
+
+def main() -> None:
+    """Run the command line; a user's mistake is a few lines and an exit code, never a traceback."""
+    # As an exception, so that what is half-made is cleared away.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    # Closed by whoever called: then nobody reads, and no file of ours may get the number 1 or 2.
+    sys.stdout, sys.stderr = (stream or _nowhere() for stream in (sys.stdout, sys.stderr))
+    try:
+        try:
+            app()
+        except SystemExit as end:
+            if isinstance(end.__context__, BrokenPipeError):  # which typer takes for a failure
+                raise end.__context__ from None
+            print(end="", flush=True)  # not at exit, where a reader that is gone is complained of
+            raise
+    except BrokenPipeError:
+        # Nobody reads any more: end without a word, with the code of the signal that would have
+        # ended us if Python did not ignore it.
+        with _nowhere() as nowhere:
+            for number in (1, 2):
+                os.dup2(nowhere.fileno(), number)
+        raise SystemExit(128 + signal.SIGPIPE) from None
+    except KeyboardInterrupt:
+        raise SystemExit(128 + signal.SIGINT) from None
+    except Exception as error:
+        code = _code(error)
+        if code is None:  # a bug of ours: say where
+            raise
+        print(f"augless: {error}", file=sys.stderr)
+        raise SystemExit(code) from None
+
+
+def _nowhere() -> TextIO:
+    return open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123 - has no path
+
+
+def _code(error: Exception) -> int | None:
+    """Return the exit code of a mistake by the name of its class: its module is loaded already."""
+    for kind in type(error).__mro__:
+        if kind.__module__.startswith("augless.") and kind.__name__ in CODES:
+            return CODES[kind.__name__]
+    return IO_ERROR if isinstance(error, OSError) else None

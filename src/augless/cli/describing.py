@@ -1,0 +1,166 @@
+"""The verbs list and doctor."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib.metadata
+import os
+import platform
+import shutil
+import sys
+from pathlib import Path
+from typing import Annotated, Any, get_type_hints
+
+import typer
+
+from augless.cli import options, terminal
+
+# The tables that list shows: kind -> module and name.
+KINDS = {
+    "corpora": ("corpora", "CORPORA"),
+    "vocabularies": ("text", "VOCABULARIES"),
+    "models": ("models", "MODELS"),
+    "losses": ("losses", "LOSSES"),
+    "weightings": ("polar", "WEIGHTINGS"),
+    "optimizers": ("training", "OPTIMIZERS"),
+    "searches": ("decoding", "SEARCHES"),
+    "metrics": ("metrics", "METRICS"),
+}
+EXTRAS = {
+    "report": ("matplotlib", "jinja2"),
+    "zstd": ("zstandard",),
+    "tensorboard": ("tensorboard",),
+}
+
+
+def list_(
+    kind: Annotated[
+        str | None, typer.Argument(help=f"recipes, {', '.join(KINDS)}; else all.")
+    ] = None,
+    as_json: options.Json = False,
+) -> None:
+    """Show every choice by name, with its knobs, their defaults and what they mean.
+
+    Examples:
+
+      augless list
+
+      augless list weightings
+    """
+    import importlib
+
+    from augless import recipes
+
+    kinds = ["recipes", *KINDS]
+    if kind is not None and kind not in kinds:
+        raise recipes.BadRecipe(f"there is no kind {kind!r}\nit can be: {', '.join(kinds)}")
+    shown = [kind] if kind else kinds
+    found: dict[str, Any] = {}
+    for one in shown:
+        if one == "recipes":
+            found[one] = recipes.shipped()
+            continue
+        module, name = KINDS[one]
+        table = getattr(importlib.import_module(f"augless.{module}"), name)
+        found[one] = {name: described(entry) for name, entry in table.items()}
+    if as_json:
+        print(terminal.as_json(found))
+        return
+    for one, entries in found.items():
+        print(f"{one}:")
+        if one == "recipes":
+            print("  " + "\n  ".join(entries))
+            continue
+        for name, entry in entries.items():
+            print(f"  {name}: {entry['meaning']}")
+            knobs = entry["knobs"].items()
+            rows = [[f"    {k}", f"= {v['default']}", v["meaning"]] for k, v in knobs]
+            if rows:
+                print(terminal.table(rows, left=3))
+
+
+def described(kind: type[Any]) -> dict[str, Any]:
+    """Return what a component is and its knobs, from its own file."""
+    hints = get_type_hints(kind, include_extras=True)
+    knobs = {}
+    for knob in dataclasses.fields(kind):
+        meanings = [m for m in getattr(hints[knob.name], "__metadata__", ()) if isinstance(m, str)]
+        knobs[knob.name] = {"default": _default(knob), "meaning": "; ".join(meanings)}
+    meaning = (kind.__doc__ or "").split("\n")[0]
+    return {"meaning": meaning, "knobs": knobs}
+
+
+def _default(knob: dataclasses.Field[Any]) -> str:
+    if knob.default is not dataclasses.MISSING:
+        return "none" if knob.default is None else str(knob.default)
+    if knob.default_factory is not dataclasses.MISSING:
+        value = knob.default_factory()
+        return type(value).__name__.lower() if dataclasses.is_dataclass(value) else str(value)
+    return "(must be given)"
+
+
+def doctor(as_json: options.Json = False) -> None:
+    """Say what is here and what is wrong: versions, devices, threads, disk, extras.
+
+    Example:
+
+      augless doctor
+    """
+    facts, problems = examined()
+    if as_json:
+        print(terminal.as_json({"facts": facts, "problems": problems}))
+        return
+    print(terminal.table([[key, value] for key, value in facts.items()], left=2))
+    for problem in problems:
+        print(f"wrong: {problem}")
+    print("nothing is wrong" if not problems else f"{len(problems)} things are wrong")
+
+
+def examined() -> tuple[dict[str, str], list[str]]:
+    """Return what is here, and what is wrong."""
+    problems = []
+    facts = {"python": platform.python_version(), "system": platform.platform()}
+    for name in ("augless", "torch", "numpy", "scipy", "tokenizers", "sacremoses", "sacrebleu"):
+        try:
+            facts[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            facts[name] = "missing"
+            problems.append(f"{name} is not installed; install augless again with pip")
+    for extra, needed in EXTRAS.items():
+        missing = [name for name in needed if importlib.util.find_spec(name) is None]
+        facts[f"extra {extra}"] = f"without {', '.join(missing)}" if missing else "there"
+    if facts["torch"] != "missing":
+        import torch
+
+        from augless import training
+
+        facts["devices"] = ", ".join(
+            name
+            for name, there in (
+                ("cpu", True),
+                ("cuda", torch.cuda.is_available()),
+                ("mps", torch.backends.mps.is_available()),
+            )
+            if there
+        )
+        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+        facts["threads"] = f"{torch.get_num_threads()} of {cores} cores"
+        if torch.get_num_threads() > (cores or 1):
+            problems.append(
+                f"torch uses {torch.get_num_threads()} threads on {cores} cores, which crawls; "
+                "set OMP_NUM_THREADS or --threads"
+            )
+        try:
+            training.check_precision("bfloat16", torch.device("cpu"))
+            facts["bfloat16"] = "works"
+        except ValueError:
+            facts["bfloat16"] = "does not work here; float32 is the default"
+    free = shutil.disk_usage(Path.cwd()).free / 1e9
+    facts["disk"] = f"{free:.1f} GB free"
+    if free < 1:
+        problems.append("less than 1 GB of disk is free here; checkpoints need room")
+    if not os.access(Path.cwd(), os.W_OK):
+        problems.append("this folder cannot be written to; give --out and --data elsewhere")
+    if sys.version_info[:2] != (3, 11):
+        facts["python"] += " (only 3.11 is tested)"
+    return facts, problems

@@ -1,0 +1,41 @@
+"""Arguments and options that several verbs have."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+
+def _recipes(incomplete: str) -> list[str]:
+    from augless import recipes
+
+    return [name for name in recipes.shipped() if name.startswith(incomplete)]
+
+
+Recipe = Annotated[
+    str,
+    typer.Argument(help="A shipped recipe's name, or a .toml file.", autocompletion=_recipes),
+]
+Overrides = Annotated[
+    list[str] | None, typer.Argument(metavar="[KEY=VALUE]...", help="What to change in it.")
+]
+Data = Annotated[Path, typer.Option(help="Where prepared corpora are kept.")]
+Workers = Annotated[int, typer.Option(min=1, help="Processes that prepare the corpus.")]
+Threads = Annotated[
+    int | None, typer.Option(min=1, help="Threads of torch; the bits depend on it.")
+]
+Device = Annotated[
+    Literal["auto", "cpu", "cuda", "mps"],
+    typer.Option(help="Where to compute; only cpu is tested."),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
+
+
+def set_threads(threads: int | None) -> None:
+    """Have torch use so many threads, if that was asked for."""
+    if threads is not None:
+        import torch
+
+        torch.set_num_threads(threads)

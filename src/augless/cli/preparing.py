@@ -1,0 +1,78 @@
+"""The verb prepare."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from augless.cli import options, terminal
+
+if TYPE_CHECKING:
+    from augless import data
+
+
+def prepare(
+    recipe: options.Recipe,
+    overrides: options.Overrides = None,
+    out: Annotated[Path, typer.Option(help="Where prepared corpora are kept.")] = Path("data"),
+    workers: options.Workers = 1,
+    as_json: options.Json = False,
+) -> None:
+    """Turn raw parallel text into checked, binarised data.
+
+    Examples:
+
+      augless prepare toy-de-en
+
+      augless prepare multi30k-de-en corpus.path=downloads/multi30k --workers 2
+
+      augless prepare files corpus.path=mine corpus.languages=de,en text.lowercase=true
+    """
+    from augless import data, recipes
+
+    resolved = recipes.preparation(recipe, overrides or [])
+    with terminal.Progress() as progress:
+        prepared = data.prepare(
+            resolved.recipe.corpus,
+            resolved.recipe.text,
+            out,
+            name=resolved.name,
+            workers=workers,
+            progress=progress,
+        )
+    if as_json:
+        print(terminal.as_json({"folder": str(prepared.folder), **prepared.manifest}))
+        return
+    terminal.print_recipe(resolved.origins)
+    print(summary(prepared))
+
+
+def summary(prepared: data.Prepared) -> str:
+    """Say in a few lines what a prepared corpus holds."""
+    from augless import data
+
+    manifest = prepared.manifest
+    lines = [f"{'split':<8} {'pairs':>9} {'source ids':>12} {'target ids':>12} {'unknown':>17}"]
+    for split, numbers in manifest["statistics"].items():
+        source, target = numbers["source"], numbers["target"]
+        unknown = f"{source['unknown']:.3%} / {target['unknown']:.3%}"
+        lines.append(
+            f"{split:<8} {numbers['pairs']:>9,} {source['tokens']:>12,} {target['tokens']:>12,} "
+            f"{unknown:>17}"
+        )
+    for split, numbers in manifest["statistics"].items():
+        reasons = ", ".join(f"{n:,} {reason}" for reason, n in numbers["dropped"].items())
+        if split == "train" or reasons:
+            lines.append(f"{split}: {numbers['read']:,} pairs read; dropped: {reasons or 'none'}")
+    shared = manifest["statistics"]["train"]["shared"]
+    lines.append(f"training pairs that are in another split too: {shared:,}")
+    lines.append(f"vocabulary: {' / '.join(f'{n:,}' for n in manifest['vocabulary'])}")
+    rules = zip(manifest["languages"], (c.tokeniser.language for c in prepared.codecs), strict=True)
+    lines += [f"{side}: cut by the rules for {rule!r}" for side, rule in rules if side != rule]
+    pairs = prepared.pairs("train")
+    share = data.padding_share(pairs, data.plan(pairs, seed=1, epoch=0, tokens=4096))
+    lines.append(f"padding in batches of 4,096 tokens: {share:.1%}")
+    lines.append(str(prepared.folder))
+    return "\n".join(lines)

@@ -1,0 +1,120 @@
+"""What every verb does at a terminal: progress, tables, stopping."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import IO, Any
+
+
+class Progress:
+    """Progress on stderr: a bar with the time left on a terminal, a line now and then elsewhere."""
+
+    def __enter__(self) -> Progress:
+        self._stage, self._bar, self._spoken = "", None, 0.0
+        if sys.stderr.isatty():
+            from rich.console import Console
+            from rich.progress import (
+                BarColumn,
+                TaskProgressColumn,
+                TextColumn,
+                TimeRemainingColumn,
+            )
+            from rich.progress import Progress as Bar
+
+            columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn())
+            self._bar = Bar(*columns, TimeRemainingColumn(), console=Console(stderr=True))
+            self._bar.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+    def __call__(self, stage: str, done: int, total: int | None) -> None:
+        """Say how far a stage is."""
+        if self._bar is not None:
+            if stage != self._stage:
+                self._task = self._bar.add_task(stage, total=total)
+            self._bar.update(self._task, completed=done, total=total)
+        elif stage != self._stage or time.monotonic() - self._spoken > 10:
+            share = f": {done / total:.0%}" if total else ""
+            print(f"{stage}{share}", file=sys.stderr, flush=True)
+            self._spoken = time.monotonic()
+        self._stage = stage
+
+    def say(self, line: str) -> None:
+        """Print a line above the bar."""
+        if self._bar is not None:
+            self._bar.console.print(line, markup=False, highlight=False)
+        else:
+            print(line, file=sys.stderr, flush=True)
+
+
+class Stop:
+    """Notes a signal to stop; work that looks here saves and ends, other work ends at once."""
+
+    def __init__(self) -> None:
+        self.by = ""
+        self._heeded = False
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, self._note)
+
+    def __call__(self) -> bool:
+        """Tell whether to stop; whoever asks once promises to ask again."""
+        self._heeded = True
+        return bool(self.by)
+
+    def _note(self, number: int, _: object) -> None:
+        again, self.by = bool(self.by), signal.Signals(number).name
+        if again or not self._heeded:  # a second time, or nobody looks: at once
+            raise SystemExit(75)
+        print(f"augless: {self.by}: saving after this step", file=sys.stderr, flush=True)
+
+
+def table(rows: Sequence[Sequence[str]], left: int = 1) -> str:
+    """Align rows in columns, the first ones to the left and the others to the right."""
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    lines = []
+    for row in rows:
+        cells = [
+            cell.ljust(width) if i < left else cell.rjust(width)
+            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ]
+        lines.append("  ".join(cells).rstrip())
+    return "\n".join(lines)
+
+
+def as_json(value: Any) -> str:
+    """Spell a result for another program."""
+    return json.dumps(value, ensure_ascii=False, default=str)
+
+
+def print_recipe(origins: Mapping[str, tuple[Any, str]]) -> None:
+    """Print a resolved recipe and where each value came from."""
+    for key, (value, origin) in origins.items():
+        print(f"  {key} = {value!r}  ({origin})", file=sys.stderr)
+
+
+@contextlib.contextmanager
+def output(path: Path | None) -> Iterator[IO[str]]:
+    """Open standard output, or a file that appears when it is whole."""
+    if path is None:
+        sys.stdout.reconfigure(encoding="utf-8", newline="\n")  # type: ignore[union-attr]
+        yield sys.stdout
+        return
+    aside = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        with aside.open("w", encoding="utf-8", newline="\n") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        aside.replace(path)
+    finally:
+        aside.unlink(missing_ok=True)

@@ -1,0 +1,104 @@
+"""The verb train."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from augless.cli import options, terminal
+
+STOPPED = 75
+
+
+def train(
+    recipe: options.Recipe,
+    overrides: options.Overrides = None,
+    run: Annotated[
+        Path | None,
+        typer.Option(help="The run's folder; else named after the recipe, below --out."),
+    ] = None,
+    out: Annotated[Path, typer.Option(help="Where runs are kept.")] = Path("runs"),
+    data: options.Data = Path("data"),
+    device: options.Device = "auto",
+    threads: options.Threads = None,
+    workers: options.Workers = 1,
+    max_minutes: Annotated[
+        float, typer.Option(min=0, help="Save and stop after so many minutes.")
+    ] = math.inf,
+    tensorboard: Annotated[
+        bool, typer.Option("--tensorboard", help="Write records for TensorBoard too.")
+    ] = False,
+    as_json: options.Json = False,
+) -> None:
+    """Train a model; the same command goes on where it stopped.
+
+    Examples:
+
+      augless train toy-de-en
+
+      augless train multi30k-de-en corpus.path=downloads/multi30k model=transformer
+      training.optimizer=adam
+
+      augless train toy-de-en terms.0.weighting=exponential seed=2 --max-minutes 10
+    """
+    from augless import recipes
+    from augless.recipes import following
+
+    resolved = recipes.load(recipe, overrides or [])
+    options.set_threads(threads)
+    stop = terminal.Stop()
+    with terminal.Progress() as progress:
+        if not as_json:
+            terminal.print_recipe(resolved.origins)
+        trained, finished = following.train(
+            resolved,
+            folder=run,
+            prepared_root=data,
+            runs_root=out,
+            device=device,
+            workers=workers,
+            stop=stop,
+            max_minutes=max_minutes,
+            on_record=lambda record: progress.say(line(record)),
+            tensorboard=tensorboard,
+            progress=progress,
+        )
+    for warning in trained.warnings:
+        print(f"augless: {warning}", file=sys.stderr)
+    if not finished:
+        last = trained.last()
+        step = last.step if last else 0
+        why = stop.by or f"{max_minutes:g} minutes"
+        print(
+            f"augless: stopped ({why}) at step {step}, saved in {trained.folder}\n"
+            "the same command goes on from there",
+            file=sys.stderr,
+        )
+        raise SystemExit(STOPPED)
+    result = trained.result or {}
+    if as_json:
+        print(terminal.as_json({"run": str(trained.folder), **result}))
+        return
+    best = result["best"]
+    scores = ", ".join(f"{name} {value:.4g}" for name, value in best["scores"].items())
+    print(f"best model: epoch {best['epoch']} of {result['epochs']}, {scores}")
+    print(trained.folder)
+
+
+def line(record: Mapping[str, Any]) -> str:
+    """Say a record in one line."""
+    where = f"epoch {record['epoch']} step {record['step']:,}"
+    terms = ", ".join(
+        f"loss {term['loss']:.4g} weight {term['weight']:.3f}" for term in record["terms"]
+    )
+    if record["kind"] == "epoch":
+        scores = ", ".join(f"{name} {value:.4g}" for name, value in record["scores"].items())
+        return f"{where} done: {terms}; validation: {scores}"
+    speed = f"{record['tokens_per_second']:,.0f} tokens/s"
+    norm = f"gradient {record['gradient_norm']:.3g}"
+    return f"{where}: {terms}, rate {record['rate']:.3g}, {norm}, {speed}"

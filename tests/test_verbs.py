@@ -1,0 +1,345 @@
+"""The command line from training to scores, as its users run it."""
+
+import json
+import os
+import pty
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import augless as package
+from augless import corpora, decoding, losses, metrics, models, polar, recipes, runs, training
+from test_cli import augless
+
+SMALL = (
+    "corpus.train=120",
+    "corpus.valid=10",
+    "corpus.test=10",
+    "text.vocabulary.size=200",
+    "model.embedding=16",
+    "model.hidden=16",
+    "training.epochs=1",
+)
+ONE = {"OMP_NUM_THREADS": "1"}
+
+
+def run(*arguments, cwd, stdin=None, env=None):
+    return augless(*arguments, cwd=cwd, stdin=stdin, env={**ONE, **(env or {})})
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    """A folder with a trained run, called run, and test files."""
+    folder = tmp_path_factory.mktemp("place")
+    done = run("train", "toy-de-en", *SMALL, "--run", "run", "--json", cwd=folder)
+    assert done.returncode == 0, done.stderr
+    answer = json.loads(done.stdout)
+    assert answer["run"] == "run" and answer["best"]["scores"]["loss"] > 0
+    pairs = list(corpora.CORPORA["toy-de-en"](train=20, valid=10, test=10).pairs("test"))
+    (folder / "test.de").write_text("".join(f"{p.source}\n" for p in pairs), "utf-8")
+    (folder / "test.en").write_text("".join(f"{p.target}\n" for p in pairs), "utf-8")
+    return folder
+
+
+def test_training_again_finds_it_done_and_says_where_values_came_from(place):
+    done = run("train", "toy-de-en", *SMALL, "--run", "run", cwd=place)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("best model: epoch 1 of 1, loss ")
+    assert done.stdout.strip().endswith("run")
+    assert "corpus.train = 120  (command line)" in done.stderr
+    assert "terms.0.loss.name = 'cross-entropy'  (default)" in done.stderr
+    assert "model.name = 'lstm'  (recipe)" in done.stderr
+
+
+def test_generating_keeps_every_line_in_its_place(place):
+    sources = (place / "test.de").read_text("utf-8").split("\n")[:-1]
+    stdin = "\n".join(["", sources[0], "  ", sources[1] + "\u2028" + "x", "", "ŋŋŋ"]) + "\n"
+    done = run("generate", "run", cwd=place, stdin=stdin)
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.split("\n")
+    assert len(lines) == 7 and lines[0] == lines[2] == lines[4] == "" and lines[1]
+    alone = run("generate", "run", cwd=place, stdin=sources[0] + "\n")
+    assert alone.stdout == lines[1] + "\n"
+    assert package.load(place / "run", "cpu").generate([sources[0]]) == [lines[1]]
+
+
+def test_generating_to_a_file_then_scoring_it(place):
+    done = run("generate", "run", "test.de", "-o", "out.en", cwd=place)
+    assert done.returncode == 0 and done.stdout == "" and "generating" in done.stderr
+    assert (place / "out.en").read_text("utf-8").count("\n") == 10
+    assert not list(place.glob(".out*"))
+    done = run("score", "out.en", "-r", "test.en", "-m", "bleu", "-m", "chrf", cwd=place)
+    assert done.returncode == 0, done.stderr
+    assert ("nrefs:1" in done.stdout and "chrF" in done.stdout) or "chrf" in done.stdout
+    hypotheses = (place / "out.en").read_text("utf-8").split("\n")[:-1]
+    references = (place / "test.en").read_text("utf-8").split("\n")[:-1]
+    done = run("score", "out.en", "-r", "test.en", "--json", cwd=place)
+    found = json.loads(done.stdout)["bleu"]["systems"]["out.en"]
+    assert found["mean"] == pytest.approx(metrics.score("bleu", hypotheses, references).value)
+
+
+def test_scores_and_n_best_on_request(place):
+    arguments = ("generate", "run", "test.de", "search.n_best=3", "search.size=3")
+    done = run(*arguments, "--scores", cwd=place)
+    lines = done.stdout.split("\n")[:-1]
+    assert len(lines) == 30 and all(re.match(r"-?\d+\.\d{6}\t", line) for line in lines)
+    done = run(*arguments, "--json", cwd=place)
+    answers = [json.loads(line) for line in done.stdout.split("\n")[:-1]]
+    assert [len(a) for a in answers] == [3] * 10
+    assert all(a[0]["score"] >= a[1]["score"] >= a[2]["score"] for a in answers)
+
+
+def test_sampling_is_a_search_like_any_other(place):
+    arguments = ("generate", "run", "test.de", "search=sampling", "search.seed=3")
+    first, second = run(*arguments, cwd=place), run(*arguments, cwd=place)
+    assert first.returncode == 0, first.stderr
+    assert first.stdout == second.stdout
+    assert run(*arguments[:-1], "search.seed=4", cwd=place).stdout != first.stdout
+
+
+def test_perplexity_comes_from_a_run(place):
+    done = run("score", "--run", "run", "--source", "test.de", "-r", "test.en", "--json", cwd=place)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    perplexity = found["perplexity"]["systems"]["run"]["mean"]
+    bits = found["bits-per-token"]["systems"]["run"]["mean"]
+    assert perplexity == pytest.approx(2**bits) and perplexity > 1
+
+
+def test_systems_are_compared_over_seeds(place):
+    references = (place / "test.en").read_text("utf-8")
+    lines = references.split("\n")[:-1]
+    for seed in (1, 2):
+        worse = [line if i % 3 else "something else" for i, line in enumerate(lines)]
+        (place / f"a{seed}").write_text("\n".join(worse) + "\n", "utf-8")
+        (place / f"b{seed}").write_text(references, "utf-8")
+    done = run("score", "a=a1,a2", "b=b1,b2", "-r", "test.en", "-m", "bleu", cwd=place)
+    assert done.returncode == 0, done.stderr
+    assert "- a" in done.stdout and "p (Holm)" in done.stdout and "+" in done.stdout
+    done = run("score", "a=a1", "-r", "test.en", "--baseline", "c", cwd=place)
+    assert (done.returncode, done.stderr) == (3, "augless: --baseline 'c' is none of a\n")
+
+
+CHECKS = [
+    (("generate", "nowhere"), 4, "nowhere does not exist"),
+    (("generate", "run", "nowhere.de"), 3, "nowhere.de"),
+    (("generate", "run", "test.de", "training.batch=3"), 2, "can only change search"),
+    (("generate", "run", "test.de", "search.sise=3"), 2, "did you mean 'size'"),
+    (("generate", "run", "test.de", "search.size=0"), 2, "size"),
+    (("generate", "run", "test.de", "-o", "no/such/folder/out"), 5, "out"),
+    (("score", "short.en", "-r", "test.en"), 3, "9"),
+    (("score", "long.en", "-r", "test.en"), 3, "11"),
+    (("score", "test.en", "-r", "test.en", "-m", "blue"), 3, "'blue' is none of"),
+    (("score", "test.en"), 2, "--references"),
+    (("score", "-r", "test.en"), 2, "give hypotheses or --run"),
+    (("score", "--run", "run", "-r", "test.en"), 2, "--source"),
+    (("train", "toy-de-eng"), 2, "did you mean 'toy-de-en'"),
+    (("train", "toy-de-en", "modle=lstm"), 2, "did you mean 'model'"),
+    (("train", "toy-de-en", "model=lstn"), 2, "did you mean 'lstm'"),
+    (("train", "toy-de-en", "training.batch=many"), 2, "training.batch is 'many'"),
+    (("train", "toy-de-en", "training.batch=0"), 2, "batch is 0"),
+    (("train", "toy-de-en", "terms.0.weighting.radius=3"), 2, "terms.0.weighting"),
+    (("train", "toy-de-en", "terms.2.scale=3"), 2, "not a place in a list"),
+    (("train", "toy-de-en", *SMALL, "seed=2", "--run", "run"), 4, "seed was 1 and is now 2"),
+    (("train", "toy-de-en", *SMALL, "corpus.seed=2", "--run", "run"), 4, "corpus was"),
+    (("list", "modles"), 2, "there is no kind 'modles'"),
+    (("train", "toy-de-en", "--device", "tpu"), 2, "tpu"),
+    (("frobnicate",), 2, "No such command"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "code", "message"), CHECKS)
+def test_a_mistake_is_a_few_lines_and_an_exit_code(place, arguments, code, message):
+    lines = (place / "test.en").read_text("utf-8").split("\n")[:-1]
+    (place / "short.en").write_text("\n".join(lines[:9]) + "\n", "utf-8")
+    (place / "long.en").write_text("\n".join([*lines, "more"]) + "\n", "utf-8")
+    done = run(*arguments, cwd=place)
+    assert done.returncode == code, done.stderr
+    assert message in done.stderr and "Traceback" not in done.stderr
+    errors = [line for line in done.stderr.split("\n") if not line.startswith("  ")]
+    assert code == 2 or len([e for e in errors if e and ": " not in e[:8]]) <= 12
+
+
+def test_a_run_that_is_not_ours_is_refused_and_nothing_of_it_executed(place, tmp_path):
+    import pickle
+
+    class Evil:
+        def __reduce__(self):
+            return (Path.touch, (tmp_path / "executed",))
+
+    bad = tmp_path / "bad"
+    shutil.copytree(place / "run", bad)
+    model = next(bad.glob("best-*")) / "model.safetensors"
+    model.write_bytes(pickle.dumps(Evil()))
+    done = run("generate", "bad", cwd=tmp_path, stdin="x\n")
+    assert done.returncode == 4 and done.stderr.count("\n") <= 3
+    header = json.loads((bad / "run.json").read_text("utf-8"))
+    text = json.dumps(header).replace('"lstm"', '"os.system"')
+    (bad / "run.json").write_text(text, "utf-8")
+    done = run("generate", "bad", cwd=tmp_path, stdin="x\n")
+    assert done.returncode == 4 and "Traceback" not in done.stderr
+    (bad / "run.json").write_bytes(pickle.dumps(Evil()))
+    done = run("generate", "bad", cwd=tmp_path, stdin="x\n")
+    assert done.returncode == 4 and "Traceback" not in done.stderr
+    assert not (tmp_path / "executed").exists()
+
+
+def test_a_run_from_another_version_is_refused(place, tmp_path):
+    shutil.copytree(place / "run", tmp_path / "old")
+    path = tmp_path / "old" / "run.json"
+    path.write_text(path.read_text("utf-8").replace(runs.FORMAT, "augless run 99"), "utf-8")
+    done = run("generate", "old", cwd=tmp_path, stdin="x\n")
+    assert done.returncode == 4 and "augless run 99" in done.stderr
+
+
+def test_a_busy_run_is_exit_6(place):
+    with runs.Run.open(place / "run").lock():
+        done = run("train", "toy-de-en", *SMALL, "--run", "run", cwd=place)
+    assert done.returncode == 6 and "is being worked on" in done.stderr
+
+
+def test_a_loss_that_is_not_finite_is_exit_7(tmp_path):
+    rate = ("training.optimizer=sgd", "training.optimizer.rate=1e30", "training.clip=0")
+    done = run("train", "toy-de-en", *SMALL, *rate, "--run", "run", cwd=tmp_path)
+    assert done.returncode == 7, done.stderr
+    assert "not finite" in done.stderr and "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_saves_and_exits_75_and_the_same_command_goes_on(tmp_path, number):
+    arguments = ["train", "toy-de-en", *SMALL, "training.epochs=30", "training.log_every=1"]
+    command = [sys.executable, "-m", "augless", *arguments, "--run", "run"]
+    child = subprocess.Popen(
+        command, cwd=tmp_path, stderr=subprocess.PIPE, text=True, env={**os.environ, **ONE}
+    )
+    for line in child.stderr:
+        if "step 3:" in line:
+            child.send_signal(number)
+            break
+    rest = child.stderr.read()
+    assert child.wait() == 75, rest
+    assert "saving after this step" in rest and "the same command goes on" in rest
+    assert runs.Run.open(tmp_path / "run").last().step >= 3
+    done = run(*arguments, "--run", "run", "--max-minutes", "0", cwd=tmp_path)
+    assert done.returncode == 75 and "stopped (0 minutes)" in done.stderr
+
+
+def test_a_full_disk_is_exit_5_and_leaves_the_file_there_was(place):
+    if not Path("/dev/full").exists():
+        pytest.skip("this system has no /dev/full")
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "augless", "generate", "run", "test.de"],
+            cwd=place,
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**os.environ, **ONE},
+        )
+    assert done.returncode == 5, done.stderr
+    assert "No space left" in done.stderr and "Traceback" not in done.stderr
+
+
+def test_a_reader_that_goes_away_is_no_error(place):
+    command = f"{sys.executable} -m augless generate run test.de | true; exit ${{PIPESTATUS[0]}}"
+    done = subprocess.run(
+        ["bash", "-c", command],
+        cwd=place,
+        capture_output=True,
+        text=True,
+        env={**os.environ, **ONE},
+    )
+    assert done.returncode in (0, 141), done.stderr
+    assert "Traceback" not in done.stderr and "BrokenPipe" not in done.stderr
+
+
+def test_list_shows_every_table_with_every_knob(tmp_path):
+    done = run("list", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    tables = (
+        corpora.CORPORA,
+        models.MODELS,
+        losses.LOSSES,
+        polar.WEIGHTINGS,
+        training.OPTIMIZERS,
+        decoding.SEARCHES,
+        metrics.METRICS,
+    )
+    for name in [*recipes.shipped(), *(name for table in tables for name in table)]:
+        assert re.search(rf"^  {re.escape(name)}(:|$)", done.stdout, re.M), name
+    assert re.search(r"radius += 1\.0 +how far neighbours lie", done.stdout)
+    answer = json.loads(run("list", "weightings", "--json", cwd=tmp_path).stdout)
+    knob = answer["weightings"]["exponential"]["knobs"]["strength"]
+    assert knob == {"default": "1.0", "meaning": "total weight of the neighbours"}
+
+
+def test_doctor_says_what_is_here(tmp_path):
+    done = run("doctor", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    for word in ("torch", "devices", "threads", "disk", "extra report", "nothing is wrong"):
+        assert word in done.stdout
+    facts = json.loads(run("doctor", "--json", cwd=tmp_path).stdout)["facts"]
+    assert facts["devices"].startswith("cpu")
+
+
+@pytest.mark.parametrize("verb", ["prepare", "train", "generate", "score", "list", "doctor"])
+def test_help_starts_with_an_example_and_loads_no_torch(verb):
+    script = (
+        "import sys; from augless import cli\n"
+        f"sys.argv = ['augless', {verb!r}, '--help']\n"
+        "try: cli.main()\n"
+        "except SystemExit as end: assert not end.code\n"
+        "assert 'torch' not in sys.modules and 'numpy' not in sys.modules"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    usage, example = done.stdout.index("Usage:"), done.stdout.index(f"augless {verb}")
+    assert usage < example < done.stdout.index("Options:")
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_there_is_completion_for(shell):
+    done = run(
+        "--show-completion",
+        shell,
+        cwd=".",
+        env={"_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "1"},
+    )
+    assert done.returncode == 0 and "augless" in done.stdout.lower()
+
+
+def test_a_terminal_gets_a_bar_and_an_answer_to_each_line(place):
+    parent, child = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "augless", "generate", "run"],
+        cwd=place,
+        stdin=child,
+        stdout=subprocess.PIPE,
+        env={**os.environ, **ONE},
+    )
+    os.write(parent, b"das Haus\n")
+    assert process.stdout.readline().endswith(b"\n")  # before the input ends
+    os.write(parent, b"\x04")
+    assert process.wait(60) == 0
+    os.close(parent)
+    os.close(child)
+
+
+def test_tensorboard_is_written_only_when_asked_for(tmp_path):
+    done = run("train", "toy-de-en", *SMALL, "--run", "run", "--tensorboard", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert list((tmp_path / "run" / "tensorboard").glob("events*"))
+
+
+def test_minutes_are_respected_roughly(tmp_path):
+    began = time.monotonic()
+    done = run(
+        "train", "toy-de-en", *SMALL, "training.epochs=10000", "--max-minutes", "0.05", cwd=tmp_path
+    )
+    assert done.returncode == 75 and time.monotonic() - began < 120
