@@ -201,7 +201,7 @@ def test_a_run_from_another_version_is_refused(place, tmp_path):
 def test_a_busy_run_is_exit_6(place):
     with runs.Run.open(place / "run").lock():
         done = run("train", "toy-de-en", *SMALL, "--run", "run", cwd=place)
-    assert done.returncode == 6 and "is being worked on" in done.stderr
+    assert done.returncode == 6 and "is in use by process" in done.stderr
 
 
 def test_a_loss_that_is_not_finite_is_exit_7(tmp_path):

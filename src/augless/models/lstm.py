@@ -65,6 +65,12 @@ class PaperLstm(Lstm):
     input_feeding: InputFeeding = True
 
 
+def _full_precision(x: Tensor) -> torch.autocast:
+    # Choice: autocast is ignored. A state that is rounded at every word would drift, and torch's
+    # LSTM fails in half precision on a CPU that has no instructions for it.
+    return torch.autocast(x.device.type, enabled=False)
+
+
 class Layer(nn.Module):
     """The weights of one LSTM layer in one direction; gates in torch's order i, f, g, o."""
 
@@ -197,30 +203,33 @@ class Recurrent(Model):
 
     def forward(self, batch: data.Batch) -> Output:
         """Read pairs teacher-forced: what it says of each target word given those before it."""
-        state = self.encode(batch.source, batch.source_mask)
-        x = self._dropped(functional.embedding(batch.decoder_input, self.words.target))
-        hidden = self._feed(x, state) if self.input_feeding else self._read(x, state)
-        words = self.words
-        return Output(self._dropped(hidden), words.projection, words.bias, words.target)
+        with _full_precision(batch.source):
+            state = self.encode(batch.source, batch.source_mask)
+            x = self._dropped(functional.embedding(batch.decoder_input, self.words.target))
+            hidden = self._feed(x, state) if self.input_feeding else self._read(x, state)
+            words = self.words
+            return Output(self._dropped(hidden), words.projection, words.bias, words.target)
 
     def encode(self, source: Tensor, source_mask: Tensor) -> State:
         """Read source sentences, (B, S) ids and mask, into the state before the first word."""
-        x = self._dropped(functional.embedding(source, self.words.source))
-        moving: list[Tensor] = []
-        for depth, layer in enumerate(self.encoder):
-            x, h, c = layer.read(self._dropped(x) if depth else x, source_mask)
-            moving += h, c
-        if self.input_feeding:
-            moving.append(torch.zeros_like(moving[-1]))
-        return State(self.attention.memorise(x, source_mask), tuple(moving))
+        with _full_precision(source):
+            x = self._dropped(functional.embedding(source, self.words.source))
+            moving: list[Tensor] = []
+            for depth, layer in enumerate(self.encoder):
+                x, h, c = layer.read(self._dropped(x) if depth else x, source_mask)
+                moving += h, c
+            if self.input_feeding:
+                moving.append(torch.zeros_like(moving[-1]))
+            return State(self.attention.memorise(x, source_mask), tuple(moving))
 
     def step(self, state: State, words: Tensor) -> tuple[Tensor, State]:
         """Read the last words, (B,), and return logits of the next, (B, V), and the new state."""
-        x = self._dropped(functional.embedding(words, self.words.target))
-        first, carried = self.decoder[0], self._carried(state.moving)
-        gates = torch.addmm(first.inputs(x), carried, first.hidden_weight.t())
-        hidden, state = self._advance(gates, state)
-        return self.words.logits(self._dropped(hidden)), state
+        with _full_precision(words):
+            x = self._dropped(functional.embedding(words, self.words.target))
+            first, carried = self.decoder[0], self._carried(state.moving)
+            gates = torch.addmm(first.inputs(x), carried, first.hidden_weight.t())
+            hidden, state = self._advance(gates, state)
+            return self.words.logits(self._dropped(hidden)), state
 
     def _read(self, x: Tensor, state: State) -> Tensor:
         """Read all words at once, (B, T, D) -> (B, T, H)."""

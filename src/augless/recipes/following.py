@@ -31,9 +31,7 @@ FREE = ("training.log_every", "training.save_every", "training.keep")
 class Recipe(Preparation):
     """Everything that decides a run."""
 
-    model: Annotated[models.Lstm | models.Transformer, "what is trained"] = field(
-        default_factory=models.Lstm
-    )
+    model: Annotated[models.Architecture, "what is trained"] = field(default_factory=models.Lstm)
     terms: Annotated[tuple[training.Term, ...], "the summands of the objective"] = (
         training.Term(),
     )
@@ -63,13 +61,19 @@ class Recipe(Preparation):
 
 
 def identity(resolved: Resolved[Recipe]) -> dict[str, Any]:
-    """Return the values that decide a run's bits; of the corpus only its name, as its content has a
-    fingerprint of its own and may lie elsewhere on another machine."""
-    return {
+    """Return the values that decide a run's bits, wherever its files lie.
+
+    Of the corpus only the name: its content has a fingerprint of its own. Of a run to start from,
+    its fingerprint.
+    """
+    values = {
         key: value
         for key, value in resolved.values.items()
         if key not in FREE and (key == "corpus.name" or not key.startswith("corpus."))
     }
+    if resolved.recipe.training.start is not None:
+        values["training.start"] = runs.Run.open(resolved.recipe.training.start).fingerprint
+    return values
 
 
 def train(
@@ -167,7 +171,8 @@ def build(recipe: Recipe, codecs: tuple[text.Codec, text.Codec]) -> models.Model
     """Make the model that a recipe names, at the start of its training."""
     source, target = codecs
     try:
-        return recipe.model.build(len(source), len(target), seed=recipe.seed)
+        shared = source.vocabulary == target.vocabulary
+        return recipe.model.build(len(source), len(target), seed=recipe.seed, shared=shared)
     except ValueError as error:
         raise BadRecipe(f"model: {error}") from None
 

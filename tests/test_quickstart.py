@@ -1,0 +1,40 @@
+"""docs/quickstart.md, followed line by line on files of our own."""
+
+import ast
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+from augless import corpora
+
+ROOT = Path(__file__).parent.parent
+TEXT = (ROOT / "docs" / "quickstart.md").read_text("utf-8")
+
+
+def test_the_quickstart_does_what_it_says(tmp_path):
+    (tmp_path / "mine").mkdir()
+    corpus = corpora.CORPORA["toy-de-en"](train=150, valid=15, test=15)
+    for split in ("train", "valid", "test"):
+        pairs = list(corpus.pairs(split))
+        for language, side in (("de", "source"), ("en", "target")):
+            lines = "".join(f"{getattr(pair, side)}\n" for pair in pairs)
+            (tmp_path / "mine" / f"{split}.{language}").write_text(lines, "utf-8")
+    blocks = re.findall(r"```(\w+)\n(.*?)```", TEXT, flags=re.S)
+    assert [kind for kind, _ in blocks] == ["toml", "bash", "bash", "bash", "python"]
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    env = {**os.environ, "PATH": path, "OMP_NUM_THREADS": "1"}
+    printed = []
+    for kind, block in blocks:
+        if kind == "toml":
+            (tmp_path / "mine.toml").write_text(block, "utf-8")
+            continue
+        command = ["bash", "-ec", block] if kind == "bash" else [sys.executable, "-c", block]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, env=env)
+        assert done.returncode == 0, done.stderr
+        printed.append(done.stdout)
+    assert "train          150" in printed[0]
+    assert printed[1].count("best model: epoch") == 2
+    assert re.search(r"^law .*significant", printed[2], flags=re.M)
+    assert len(ast.literal_eval(printed[3])) == 2
