@@ -9,7 +9,9 @@ soak/ledger.json. Without a row it prints the ledger. No failure in N trials bou
 
 import argparse
 import json
+import signal
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -31,7 +33,31 @@ def transport(seed: int) -> Iterator[bool]:
             yield not (within and float(plan.marginal_error[index]) <= 1e-3)
 
 
-ROWS: dict[str, Callable[[int], Iterator[bool]]] = {"transport": transport}
+def text(seed: int) -> Iterator[bool]:
+    """Yield, for each fuzzed corpus, whether it failed: a traceback, a hang or a wrong pair."""
+    import random
+
+    import test_data as quick
+
+    def hang(*_: object) -> None:
+        raise RuntimeError("took more than a minute")  # not an OSError, which readers expect
+
+    signal.signal(signal.SIGALRM, hang)
+    for number in range(100 * seed, 100 * seed + 100):
+        signal.alarm(60)
+        try:
+            with tempfile.TemporaryDirectory() as folder:
+                quick.prepare_fuzzed(quick.fuzzed(random.Random(number)), Path(folder))
+        except Exception as error:  # whatever it is, the row goes on
+            print(f"text: corpus {number}: {error!r}", file=sys.stderr)
+            yield True
+        else:
+            yield False
+        finally:
+            signal.alarm(0)
+
+
+ROWS: dict[str, Callable[[int], Iterator[bool]]] = {"text": text, "transport": transport}
 
 
 def main() -> int:

@@ -1,7 +1,14 @@
+import contextlib
+import fcntl
 import json
 import os
+import pty
+import re
+import signal
+import struct
 import subprocess
 import sys
+import termios
 
 import pytest
 
@@ -92,17 +99,118 @@ def test_unequal_files_are_refused_and_nothing_is_written(tmp_path):
     assert not list(tmp_path.glob("data/*"))
 
 
-def test_a_reader_that_goes_away_is_no_error(tmp_path):
+@pytest.mark.parametrize(
+    "verb",
+    [
+        f"prepare files corpus.path=. corpus.languages=de,en {SIZE} --json",
+        f"prepare files corpus.path=. corpus.languages=de,en {SIZE}",
+        "prepare --help",
+    ],
+)
+@pytest.mark.parametrize("buffered", [True, False])  # notices at the end, or when it prints
+def test_a_reader_that_goes_away_is_no_error(tmp_path, verb, buffered):
     own_files(tmp_path)
-    verb = f"prepare files corpus.path=. corpus.languages=de,en {SIZE} --json"
+    reader, writer = os.pipe()
+    os.close(reader)
     done = subprocess.run(
-        f"{sys.executable} -m augless {verb} | true",
-        shell=True,
+        [sys.executable, *([] if buffered else ["-u"]), "-m", "augless", *verb.split()],
         cwd=tmp_path,
-        capture_output=True,
+        stdout=writer,
+        stderr=subprocess.PIPE,
         text=True,
     )
-    assert "Traceback" not in done.stderr and "Exception" not in done.stderr
+    os.close(writer)
+    assert done.returncode == 128 + signal.SIGPIPE  # as the shell says of any tool that it ended
+    lines = done.stderr.splitlines()
+    assert all(re.match(r"reading |counting |learning |writing |  \w", line) for line in lines)
+    assert ("--help" in verb) == (not (tmp_path / "data").exists())
+
+
+def test_closed_streams_are_no_error(tmp_path):
+    own_files(tmp_path)
+    verb = f"prepare files corpus.path=. corpus.languages=de,en {SIZE}"
+    command = f"{sys.executable} -m augless {verb} >&- 2>&-"
+    assert subprocess.run(command, shell=True, cwd=tmp_path).returncode == 0
+    assert list(tmp_path.glob("data/*/manifest.json"))
+
+
+# Progress
+
+
+def on_a_terminal(*arguments, cwd, env):
+    """Run with standard error on a terminal, and return what was written there."""
+    main, terminal = pty.openpty()
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("4H", 24, 100, 0, 0))
+    process = subprocess.Popen(
+        [sys.executable, "-m", "augless", *map(str, arguments)],
+        cwd=cwd,
+        stdout=subprocess.DEVNULL,
+        stderr=terminal,
+        env={**os.environ, "TERM": "xterm-256color", **env},
+    )
+    os.close(terminal)
+    written = b""
+    with contextlib.suppress(OSError):  # how Linux says that the other end is closed
+        while some := os.read(main, 1 << 16):
+            written += some
+    os.close(main)
+    assert process.wait() == 0, written
+    return written.decode()
+
+
+COLOUR = re.compile(r"\x1b\[[0-9;]*?\b(?:3[0-8]|4[0-8]|9[0-7]|10[0-7])[0-9;]*m")
+
+
+@pytest.mark.parametrize("env", [{"NO_COLOR": ""}, {"NO_COLOR": "1"}])
+def test_a_terminal_gets_a_bar_with_the_time_left(tmp_path, env):
+    own_files(tmp_path)
+    for language in ("de", "en"):  # enough that a bar is seen to move
+        (tmp_path / f"train.{language}").write_text(f"{'house ' * 30}\n" * 20_000)
+    arguments = ("prepare", "files", "corpus.path=.", "corpus.languages=de,en", SIZE)
+    written = on_a_terminal(*arguments, cwd=tmp_path, env=env)
+    plain = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", written)
+    for stage in ("counting words", "writing train"):
+        assert re.search(rf"{stage} +━[━╸╺ ]* +[1-9]\d% (-:--:--|\d:\d\d:\d\d)", plain), stage
+        assert re.search(rf"{stage} +━+ 100% 0:00:00", plain), stage
+    assert bool(COLOUR.search(written)) == (env["NO_COLOR"] == "")
+
+
+def test_elsewhere_progress_is_plain_lines(tmp_path):
+    own_files(tmp_path)
+    arguments = ("prepare", "files", "corpus.path=.", "corpus.languages=de,en", SIZE)
+    done = augless(*arguments, cwd=tmp_path, env={"FORCE_COLOR": "1"})
+    assert done.returncode == 0, done.stderr
+    assert "\x1b" not in done.stderr and "\r" not in done.stderr
+    stages = [line for line in done.stderr.splitlines() if not line.startswith("  ")]
+    assert stages == [
+        "reading checksums",
+        "counting words: 100%",
+        "learning the vocabulary",
+        "writing train: 100%",
+        "writing valid",
+        "writing test",
+    ]
+
+
+def test_a_side_that_is_no_language_is_cut_by_the_rules_that_are_said(tmp_path):
+    done = augless("prepare", "toy-dialogue", "corpus.train=200", cwd=tmp_path)
+    assert "query: cut by the rules for 'en'\nresponse: cut by the rules for 'en'" in done.stdout
+    done = augless("prepare", "toy-de-en", "corpus.train=200", cwd=tmp_path)
+    assert done.returncode == 0 and "cut by the rules" not in done.stdout
+
+
+def test_an_empty_line_is_refused_with_the_key_to_set(tmp_path):
+    own_files(tmp_path)
+    for language in ("de", "en"):
+        with (tmp_path / f"train.{language}").open("a") as file:
+            file.write("\n")
+    arguments = ("prepare", "files", "corpus.path=.", "corpus.languages=de,en", SIZE)
+    done = augless(*arguments, cwd=tmp_path)
+    assert done.returncode == 3
+    assert "train.de, line 201" in done.stderr and "corpus.empty=drop" in done.stderr
+    done = augless(*arguments, "corpus.empty=drop", cwd=tmp_path)
+    assert done.returncode == 0
+    assert "train: 201 pairs read; dropped: 1 empty" in done.stdout
 
 
 def test_help_starts_with_examples_and_needs_no_torch(tmp_path):

@@ -8,6 +8,7 @@ import json
 import lzma
 import os
 import re
+import signal
 import socket
 import subprocess
 import sys
@@ -24,7 +25,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from augless import corpora
-from augless.corpora import CORPORA, BadData, Files, Pair, drawn, reading
+from augless.corpora import CORPORA, BadData, Files, Pair, Tally, drawn, reading
 from augless.corpora.toy import author, dialogue, english, german, meaning, sentences
 
 
@@ -179,7 +180,9 @@ def piped(monkeypatch):
         stream = SimpleNamespace(buffer=io.BytesIO(data), isatty=lambda: terminal)
         monkeypatch.setattr(sys, "stdin", stream)
 
-    return pipe
+    yield pipe
+    for copy in reading._spooled.values():
+        copy.close()
 
 
 def test_standard_input_is_a_split_that_can_be_read_again(piped):
@@ -220,6 +223,19 @@ def test_a_pipe_into_a_real_process_is_read_and_leaves_nothing_behind(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+def test_a_killed_reader_of_standard_input_leaves_nothing_behind(tmp_path):
+    code = (
+        "import os, signal; from pathlib import Path; from augless import corpora\n"
+        "corpus = corpora.Files(train=(Path('-'),), form='tsv')\n"
+        "corpus.check(); next(corpus.pairs('train')); os.kill(os.getpid(), signal.SIGKILL)"
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", code], input=b"a\tb\n", env=os.environ | {"TMPDIR": str(tmp_path)}
+    )
+    assert run.returncode == -signal.SIGKILL
+    assert not list(tmp_path.iterdir())
+
+
 # What is wrong with them
 
 
@@ -237,7 +253,7 @@ def test_unequal_files_are_refused_also_where_blank_lines_are_dropped(tmp_path):
 
 def test_an_empty_side_is_refused_or_dropped_on_both_sides(tmp_path):
     source, target = "a\n \t\nc\nd\n", "A\nB\n\nD\n"
-    fails(lambda: read(source, target, tmp_path), "train.de, line 2", "empty", 'empty="drop"')
+    fails(lambda: read(source, target, tmp_path), "train.de, line 2", "corpus.empty=drop")
     fails(lambda: read("a\nb\n", "A\n\u2003\n", tmp_path), "train.en, line 2")
     assert read(source, target, tmp_path, empty="drop") == [Pair("a", "A"), Pair("d", "D")]
 
@@ -289,7 +305,7 @@ def test_a_compressed_file_cut_short_anywhere_is_never_taken_for_whole(tmp_path,
     packed = COMPRESS[ending](text)
     for length in [*range(1, 40), *range(40, len(packed), 61), len(packed) - 1]:
         path = write(tmp_path / f"a{ending}", packed[:length])
-        fails(lambda p=path: [*reading.numbered(p)], f"a{ending}", "compressed file is")
+        fails(lambda p=path: [*reading.numbered(p, Tally())], f"a{ending}", "compressed file is")
 
 
 @pytest.mark.parametrize("ending", [".gz", ".xz", ".zst"])
@@ -304,7 +320,7 @@ def test_a_flipped_bit_in_a_compressed_file_never_changes_what_is_read(tmp_path,
         packed[place] ^= 1 << (place % 8)
         path = write(tmp_path / f"a{ending}", bytes(packed))
         try:
-            assert [line for _, line in reading.numbered(path)] == expected
+            assert [line for _, line in reading.numbered(path, Tally())] == expected
         except BadData:
             refused += 1
         packed[place] ^= 1 << (place % 8)
@@ -314,7 +330,7 @@ def test_a_flipped_bit_in_a_compressed_file_never_changes_what_is_read(tmp_path,
 def test_a_line_without_end_is_refused_before_it_fills_the_memory(tmp_path):
     packed = gzip.compress(b"ok\n" + bytes(64 << 20).replace(b"\0", b"x"), 1)
     path = write(tmp_path / "a.gz", packed)
-    fails(lambda: [*reading.numbered(path)], "a.gz, line 2", "longer than 8 MiB")
+    fails(lambda: [*reading.numbered(path, Tally())], "a.gz, line 2", "longer than 8 MiB")
 
 
 @pytest.mark.parametrize("length", [99, 100, 101, 102, 500])
@@ -325,7 +341,7 @@ def test_the_longest_line_does_not_depend_on_where_blocks_end(tmp_path, monkeypa
         monkeypatch.setattr(reading, "BLOCK", block)
         path = write(tmp_path / "a", "a\n" + "x" * length + "\nb\n")
         try:
-            outcomes.add(len([*reading.numbered(path)]))
+            outcomes.add(len([*reading.numbered(path, Tally())]))
         except BadData as error:
             outcomes.add(str(error).split(":")[0].split(", ")[1])
     assert outcomes == {3} if length <= 100 else {"line 2"}
@@ -543,7 +559,7 @@ def test_any_bytes_are_lines_or_refused(content, size):
     with blocks_of(size) as folder:
         path = write(folder / "a", content)
         try:
-            lines = [line for _, line in reading.numbered(path)]
+            lines = [line for _, line in reading.numbered(path, Tally())]
         except BadData:
             return
         text = content.removeprefix(b"\xef\xbb\xbf").decode()
@@ -718,10 +734,60 @@ def test_every_missing_file_is_named_with_where_to_get_it(tmp_path, name):
             corpus.check()
         except BadData as error:
             assert path.name.split(".")[0] in str(error)
-            assert name == "files" or corpus.address in str(error)
+            if name != "files":
+                assert str(tmp_path) in str(error) and "put it there" in str(error)
+                assert corpus.address in str(error) and corpus.address.startswith("http")
         else:  # a split that may be absent
             assert "TEDX" in path.name or "test_2017" in path.name
         path.write_bytes(before)
+
+
+@pytest.mark.parametrize("name", CORPORA)
+def test_every_corpus_tells_how_much_of_its_input_was_read(tmp_path, name):
+    tally = Tally()
+    pairs = build(name, tmp_path).pairs("train", tally)
+    next(pairs)
+    assert 0 < tally.done <= tally.total
+    list(pairs)
+    assert tally.done == tally.total
+    assert tally.empty == 0
+
+
+def append_empty(path, line):
+    """Append a pair without a source: this line to a file of one side, or a line of both sides."""
+    if path.name.endswith("set.txt"):
+        line = json.dumps({"post": [" "], "response": ["x"]})
+    elif path.name.endswith(".txt"):
+        line = "\tx\tCC"
+    elif path.name.endswith(".xml"):
+        line = f'<seg id="9">{line} </seg>'
+    content = f"{line}\n".encode()
+    with path.open("ab") as file:
+        file.write(gzip.compress(content) if path.suffix == ".gz" else content)
+
+
+DROPPED = {  # of a split that takes its pairs from the lines of another, none
+    "iwslt14-fr-en": {"train": 1, "valid": 0, "test": 4},
+    "reddit": {"train": 3, "valid": 0, "test": 0},
+    "tatoeba": {"train": 1, "valid": 0, "test": 0},
+}
+
+
+@pytest.mark.parametrize("name", [name for name in CORPORA if not name.startswith("toy")])
+def test_every_pair_dropped_as_empty_is_counted_once(tmp_path, name):
+    corpus = dataclasses.replace(build(name, tmp_path), empty="drop")
+    before = {split: list(corpus.pairs(split)) for split in corpus.splits()}
+    for number, path in enumerate(corpus.inputs()):
+        append_empty(path, "x" * (number % 2))
+    corpus = dataclasses.replace(corpus)  # what was drawn is remembered
+    counts = {}
+    for split in corpus.splits():
+        tally = Tally()
+        assert list(corpus.pairs(split, tally)) == before[split]
+        counts[split] = tally.empty
+    assert counts == DROPPED.get(name, dict.fromkeys(corpus.splits(), 1))
+    refused = dataclasses.replace(corpus, empty="error")
+    fails(lambda: [list(refused.pairs(split)) for split in refused.splits()], "empty=drop")
 
 
 @pytest.mark.parametrize("name", CORPORA)

@@ -1,20 +1,27 @@
+import gzip
 import itertools
 import json
+import lzma
 import os
+import random
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
+from unittest import mock
 
 import numpy as np
 import pytest
+import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from augless import corpora, data, text
+from test_text import ATOMS
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,7 +36,7 @@ class Listed(corpora.Corpus):
     def splits(self):
         return ("train", "valid")
 
-    def _pairs(self, split):
+    def _pairs(self, split, tally):
         weights = self.weights if split == "train" and self.weights else itertools.repeat(1.0)
         for (source, target), weight in zip(getattr(self, split), weights, strict=False):
             yield corpora.Pair(source, target, weight)
@@ -180,8 +187,8 @@ def test_inputs_are_named_with_their_checksums(tmp_path):
 
 def test_what_fails_while_preparing_leaves_nothing(tmp_path):
     class Broken(Listed):
-        def _pairs(self, split):
-            yield from super()._pairs(split)
+        def _pairs(self, split, tally):
+            yield from super()._pairs(split, tally)
             raise corpora.BadData("the end is missing")
 
     corpus = Broken(train=(("ein Haus", "a house"),))
@@ -250,6 +257,36 @@ def test_a_side_of_invisible_characters_is_as_good_as_empty(tmp_path):
         assert store.pairs(split).source.lengths.min() > 0
 
 
+def test_pairs_that_the_reader_drops_as_empty_are_counted_for_every_split(tmp_path):
+    for split, blanks in (("train", 3), ("valid", 2), ("test", 0)):
+        (tmp_path / f"{split}.de").write_text("ein Haus\n" * 5 + " \n" * blanks)
+        (tmp_path / f"{split}.en").write_text("a house\n" * 5 + "a\n" * blanks)
+    corpus = corpora.CORPORA["files"](path=tmp_path, languages=("de", "en"), empty="drop")
+    store = data.prepare(corpus, SMALL, tmp_path / "out", name="own")
+    for split, dropped in (("train", {"empty": 3}), ("valid", {"empty": 2}), ("test", {})):
+        statistics = store.manifest["statistics"][split]
+        assert statistics["dropped"] == dropped
+        assert (statistics["pairs"], statistics["read"]) == (5, 5 + sum(dropped.values()))
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_progress_is_of_a_known_total_and_gets_there(tmp_path, monkeypatch, workers):
+    monkeypatch.setattr(data.preparing, "BLOCK", 100)
+    seen = {}
+    data.prepare(
+        TOY,
+        SMALL,
+        tmp_path,
+        name="toy",
+        workers=workers,
+        progress=lambda stage, *numbers: seen.setdefault(stage, []).append(numbers),
+    )
+    for stage in ("counting words", "writing train"):
+        done, totals = zip(*seen[stage], strict=True)
+        assert len(done) == 6 and sorted(done) == list(done)
+        assert set(totals) == {600} == {done[-1]}
+
+
 def test_a_corpus_whose_every_pair_is_filtered_away_is_refused(tmp_path):
     with pytest.raises(corpora.BadData, match="no training pair is left of 8"):
         prepared(tmp_path, FILTERED, filters=data.Filters(min_length=50))
@@ -276,6 +313,196 @@ def test_weights_of_pairs_are_kept(tmp_path):
     assert store.pairs("valid").weight.tolist() == [1.0]
     (batch,) = data.batches(store.pairs("train"), [np.array([1, 0])])
     assert batch.weight.tolist() == [0.25, 1.0]
+
+
+# Any corpus, end to end
+
+PACK = {
+    "": lambda raw: raw,
+    ".gz": gzip.compress,
+    ".xz": lzma.compress,
+    ".zst": lambda raw: zstandard.ZstdCompressor().compress(raw),
+}
+FAULTS = ("none", "none", "none", "more lines", "not UTF-8", "NUL")
+SPEAKABLE = [atom for atom in ATOMS if atom not in ("\0", "\ud800")]
+
+
+@dataclass(frozen=True)
+class Fuzzed:
+    """Pairs that careless readers trip over, how they are written, and how they are prepared."""
+
+    pairs: dict[str, list[tuple[str, str]]]
+    form: str
+    pack: str
+    end: str
+    last: bool
+    mark: bool
+    fault: str
+    empty: str
+    block: int
+    settings: data.Settings
+
+
+def fuzzed(rng):
+    """Make a corpus at random."""
+
+    def line():
+        kind = rng.random()
+        if kind < 0.04:
+            return rng.choice(["", " ", "\u2028", "\u200b", "\xad", "\x0b\x85"])
+        if kind < 0.2:
+            points = (rng.randrange(1, rng.choice([0x300, 0x110000])) for _ in range(5))
+            return "".join(chr(p) for p in points if not 0xD800 <= p < 0xE000)
+        return "".join(rng.choice(SPEAKABLE) for _ in range(rng.randint(1, 12)))
+
+    def pairs(most):
+        made = [(line(), line()) for _ in range(rng.randint(1, most))]
+        return made + [rng.choice(made) for _ in range(rng.randint(0, 2))]
+
+    train = pairs(12)
+    valid = [*pairs(3), *rng.sample(train, rng.randint(0, 1))]
+    subwords = text.Subwords(size=rng.choice([800, 3000]), min_count=rng.randint(1, 2))
+    return Fuzzed(
+        pairs={"train": train, "valid": valid},
+        form=rng.choice(["two", "tsv", "jsonl"]),
+        pack=rng.choice(list(PACK)),
+        end=rng.choice(["\n", "\r\n"]),
+        last=rng.random() < 0.7,
+        mark=rng.random() < 0.2,
+        fault=rng.choice(FAULTS),
+        empty=rng.choice(["drop", "drop", "drop", "error"]),
+        block=rng.randint(1, 30),
+        settings=data.Settings(
+            tokeniser=rng.choice(["joined", "moses", "whitespace"]),
+            lowercase=rng.random() < 0.3,
+            vocabulary=rng.choice([subwords, text.Words(size=3000, min_count=1)]),
+            joint=rng.random() < 0.5,
+            filters=data.Filters(
+                max_length=rng.choice([5, 175]),
+                ratio=rng.choice([None, 2.0]),
+                duplicates=rng.choice(["keep", "drop"]),
+                shared=rng.choice(["keep", "drop"]),
+            ),
+        ),
+    )
+
+
+def written(case, folder):
+    """Write a fuzzed corpus; return its files, and what is to be read of them."""
+    files, truth = {}, {}
+    for split, pairs in case.pairs.items():
+        if case.form == "jsonl":
+            lines = [[json.dumps({"de": one, "en": other}) for one, other in pairs]]
+        else:
+            banned = str.maketrans("\n\t", "  ") if case.form == "tsv" else {10: " "}
+            pairs = [(one.translate(banned), other.translate(banned)) for one, other in pairs]
+            lines = [list(side) for side in zip(*pairs, strict=True)]
+            lines = [list(map("\t".join, pairs))] if case.form == "tsv" else lines
+        # A mark at the start of a file is none of its text.
+        if not case.mark and case.form != "jsonl":
+            (one, other), *rest = pairs
+            cut = other.removeprefix("\ufeff") if case.form == "two" else other
+            pairs = [(one.removeprefix("\ufeff"), cut), *rest]
+        truth[split] = pairs
+        if case.fault == "more lines" and split == "valid" and case.form == "two":
+            lines[len(lines[0]) % 2].append("one more")
+        names = (".de", ".en") if case.form == "two" else (f".{case.form}",)
+        for name, side in zip(names, lines, strict=True):
+            # A last line that is empty needs its end, or it is none.
+            last = case.end if case.last or not side[-1] else ""
+            raw = ("\ufeff" * case.mark + case.end.join(side) + last).encode()
+            if split == "valid" and case.fault in ("not UTF-8", "NUL"):
+                raw += b"\xff\n" if case.fault == "not UTF-8" else b"\0\n"
+            path = folder / f"{split}{name}{case.pack}"
+            path.write_bytes(PACK[case.pack](raw))
+            files[split] = (*files.get(split, ()), path)
+    return files, truth
+
+
+def expected(case, truth):
+    """Return the normalised pairs of each split that stay, or None where the corpus is refused."""
+    if case.fault != "none" and not (case.fault == "more lines" and case.form != "two"):
+        return None
+    filters, stay = case.settings.filters, {}
+    cut = [
+        text.Tokeniser(language, case.settings.tokeniser, case.settings.lowercase).words
+        for language in ("de", "en")
+    ]
+    for split in ("valid", "train"):
+        some = [pair for pair in truth[split] if pair[0].strip() and pair[1].strip()]
+        if not some or (case.empty == "error" and len(some) < len(truth[split])):
+            return None
+        clean = [tuple(map(text.normalise, pair)) for pair in some]
+        if split == "train" and filters.duplicates == "drop":
+            clean = list(dict.fromkeys(clean))
+        clean = [pair for pair in clean if all(pair)]
+        if split == "train":
+            sizes = [[len(words(side)) for words, side in zip(cut, p, strict=True)] for p in clean]
+            clean = [
+                pair
+                for pair, size in zip(clean, sizes, strict=True)
+                if max(size) <= filters.max_length
+                and (filters.ratio is None or max(size) <= filters.ratio * min(size))
+                and (filters.shared == "keep" or pair not in stay["valid"])
+            ]
+        stay[split] = clean
+    return stay if stay["train"] else None
+
+
+def prepare_fuzzed(case, folder):
+    """Prepare a fuzzed corpus and compare every pair; an AssertionError is a silent fault."""
+    files, truth = written(case, folder)
+    stay = expected(case, truth)
+    corpus = corpora.CORPORA["files"](**files, languages=("de", "en"), empty=case.empty)
+    out = folder / "out"
+    with (
+        mock.patch.object(data.preparing, "BLOCK", case.block),
+        mock.patch.object(corpora.reading, "BLOCK", case.block),
+        mock.patch("os.fsync"),  # most of the time, and nothing of what is tested
+    ):
+        try:
+            store = data.prepare(corpus, case.settings, out, name="fuzzed")
+        except corpora.BadData as error:
+            assert stay is None, f"refused without need: {error}"
+            assert 1 <= len(str(error).splitlines()) <= 3
+            assert not out.exists() or not list(out.iterdir())
+            return
+    assert stay is not None, "a corpus with a fault was taken"
+    store.verify()
+    for split, pairs in stay.items():
+        numbers, found = store.manifest["statistics"][split], store.pairs(split)
+        assert len(found.source) == len(found.target) == len(pairs) == numbers["pairs"]
+        assert numbers["read"] == len(truth[split]) == len(pairs) + sum(numbers["dropped"].values())
+        for number, (side, codec) in enumerate(
+            zip((found.source, found.target), store.codecs, strict=True)
+        ):
+            for i, pair in enumerate(pairs):
+                ids, line = side[i], pair[number]
+                assert ids.min() > text.EOS  # no text is a special symbol
+                wanted = text.lower(line) if case.settings.lowercase else line
+                if split == "valid" and text.UNK in ids:
+                    continue
+                assert ids.min() > text.UNK
+                if case.settings.tokeniser == "moses":
+                    assert codec.tokens(ids) == codec.tokeniser.tokens(line)
+                else:
+                    assert codec.decode(ids) == wanted
+
+
+@settings(max_examples=150, deadline=None, derandomize=True)
+@given(rng=st.randoms(use_true_random=False))
+def test_any_corpus_is_prepared_pair_by_pair_or_refused(rng):
+    with tempfile.TemporaryDirectory() as folder:
+        prepare_fuzzed(fuzzed(rng), Path(folder))
+
+
+def test_most_fuzzed_corpora_are_good_and_some_are_not():
+    outcomes = []
+    for seed in range(200):
+        with tempfile.TemporaryDirectory() as folder:
+            case = fuzzed(random.Random(seed))
+            outcomes.append(expected(case, written(case, Path(folder))[1]) is not None)
+    assert 60 < sum(outcomes) < 180
 
 
 # The store

@@ -19,7 +19,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from augless import text
-from augless.text import tokenisation
+from augless.text import tokenisation, vocabularies
 
 # What rules, marks, special symbols and careless readers trip over.
 ATOMS = [
@@ -268,6 +268,57 @@ def test_subwords_depend_on_nothing_but_the_counts(monkeypatch: pytest.MonkeyPat
             rng.shuffle(items)
             assert text.Subwords(size=200).learn(dict(items)) == learnt
             assert os.environ["TOKENIZERS_PARALLELISM"] == setting
+
+
+def zipf(rng: random.Random, words: int) -> dict[str, int]:
+    """Make words of common syllables, the n-th about 1/n as frequent as the first."""
+    syllables = ["".join(rng.choices("abcdefgh", k=rng.randint(1, 3))) for _ in range(60)]
+    made = ("".join(rng.choices(syllables, k=rng.randint(1, 4))) for _ in range(words))
+    return {word: 1 + 20_000 // n for n, word in enumerate(dict.fromkeys(made), 1)}
+
+
+def test_few_words_are_learnt_from_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    counts = zipf(random.Random(4), 2000)
+    whole = text.Subwords(size=300).learn(counts)
+    monkeypatch.setattr(vocabularies, "ENOUGH", sum(counts.values()))
+    assert text.Subwords(size=300).learn(counts) == whole
+    monkeypatch.setattr(vocabularies, "ENOUGH", sum(counts.values()) - 1)
+    assert dict(vocabularies._thinned(counts, sum(counts.values()))) != counts
+
+
+def test_thinned_counts_are_in_proportion_and_do_not_depend_on_order(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rng = random.Random(5)
+    items = list(zipf(rng, 5000).items())
+    total = sum(n for _, n in items)
+    monkeypatch.setattr(vocabularies, "ENOUGH", 10_000)
+    thinned = dict(vocabularies._thinned(dict(items), total))
+    assert sum(thinned.values()) == 10_000
+    share = 10_000 / total
+    assert all(abs(thinned.get(word, 0) - n * share) < 1 for word, n in items)
+    for start in "abcdefgh":  # and so is the sum over any beginning
+        both = [sum(n for w, n in c if w.startswith(start)) for c in (thinned.items(), items)]
+        assert abs(both[0] - both[1] * share) < 1
+    rng.shuffle(items)
+    assert dict(vocabularies._thinned(dict(items), total)) == thinned
+
+
+def test_subwords_of_thinned_counts_spell_as_shortly_with_every_character(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    counts = zipf(random.Random(6), 5000) | {"ж": 1, "中文": 1}
+    total = sum(counts.values())
+
+    def ids_per_word(vocabulary: text.Vocabulary) -> float:
+        return sum(n * len(vocabulary.encode(word)) for word, n in counts.items()) / total
+
+    whole = text.Subwords(size=300).learn(counts)
+    monkeypatch.setattr(vocabularies, "ENOUGH", total // 4)
+    thinned = text.Subwords(size=300).learn(counts)
+    assert len(thinned) == len(whole) == 300
+    assert set("ж中文 ") <= set(thinned.pieces)
+    assert ids_per_word(thinned) < 1.002 * ids_per_word(whole)
 
 
 def test_a_vocabulary_has_the_size_asked_for_with_everything_counted() -> None:

@@ -24,7 +24,7 @@ from augless.corpora.published import (
     Multi30kFrenchEnglish,
     Multi30kGermanEnglish,
 )
-from augless.corpora.reading import BadData, Pair
+from augless.corpora.reading import BadData, Pair, Tally
 from augless.corpora.toy import ToyDialogue, ToyGermanEnglish
 
 # `Any`, so that a type checker lets every kind have knobs of its own.
@@ -55,6 +55,7 @@ __all__ = [
     "Multi30kGermanEnglish",
     "Pair",
     "Reddit",
+    "Tally",
     "Tatoeba",
     "ToyDialogue",
     "ToyGermanEnglish",

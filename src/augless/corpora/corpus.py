@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, get_args, get_origin, get_type_hints
 
 from augless.corpora import reading
-from augless.corpora.reading import BadData, Pair
+from augless.corpora.reading import BadData, Pair, Tally
 
 FORMS = ("", ".gz", ".xz", ".zst")
 
@@ -47,14 +47,17 @@ class Corpus:
         """List the splits, train first."""
         return ("train", "valid", "test")
 
-    def pairs(self, split: str) -> Iterator[Pair]:
-        """Stream the pairs of a split."""
+    def pairs(self, split: str, tally: Tally | None = None) -> Iterator[Pair]:
+        """Stream the pairs of a split, and keep the tally that is handed in up to date.
+
+        An empty pair that several splits could have had is counted in train.
+        """
         if split not in self.splits():
             these = ", ".join(self.splits())
             raise BadData(f"there is no split {split!r}; there is {these}.")
-        return self._pairs(split)
+        return self._pairs(split, tally or Tally())
 
-    def _pairs(self, split: str) -> Iterator[Pair]:
+    def _pairs(self, split: str, tally: Tally) -> Iterator[Pair]:
         raise NotImplementedError
 
     def inputs(self) -> list[Path]:

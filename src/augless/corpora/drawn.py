@@ -12,7 +12,7 @@ from typing import Annotated, ClassVar
 
 from augless.corpora import reading
 from augless.corpora.published import Published
-from augless.corpora.reading import BadData, Pair
+from augless.corpora.reading import BadData, Pair, Tally
 
 
 def _rank(seed: int, *parts: str) -> int:
@@ -57,32 +57,40 @@ class Reddit(Published):
         below = "commonsense_conversation_dataset"
         return [self._file(f"{split}set.txt", below=below) for split in self.splits()]
 
-    def _pairs(self, split: str) -> Iterator[Pair]:
+    def _pairs(self, split: str, tally: Tally) -> Iterator[Pair]:
         turned = self.languages[0] == "response"
-        for pair in _chosen(self._rounds(), self._drawn, self.splits().index(split)):
+        mine = tally if split == "train" else Tally()
+        for pair in _chosen(self._rounds(mine), self._drawn, self.splits().index(split)):
             yield Pair(pair.target, pair.source) if turned else pair
 
-    def _rounds(self) -> Iterator[Pair]:
+    def _rounds(self, tally: Tally) -> Iterator[Pair]:
         """Stream the rounds that are short enough."""
+        tally.expect(*self.inputs())
         for path in self.inputs():
-            for number, line in reading.numbered(path):
+            for number, line in reading.numbered(path, tally):
                 if line.strip():
                     record = reading.record(path, number, line)
-                    one, other = (self._side(path, number, record.get(k), k) for k in _SIDES)
-                    if one and other:
+                    sides = [self._side(path, number, record.get(k), k) for k in _SIDES]
+                    if any(len(words) >= self.words for words in sides):
+                        continue
+                    one, other = (reading.sound(path, number, " ".join(side)) for side in sides)
+                    if one.strip() and other.strip():
                         yield Pair(one, other)
+                    elif self.empty == "error":
+                        raise reading.blank(path, number, "post" if not one.strip() else "response")
+                    else:
+                        tally.empty += 1
 
-    def _side(self, path: Path, number: int, words: object, key: str) -> str:
+    def _side(self, path: Path, number: int, words: object, key: str) -> list[str]:
         if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
             raise BadData(f"{reading.name(path)}, line {number}: {key!r} is not a list of words.")
-        side = reading.sound(path, number, " ".join(words))
-        return side if len(words) < self.words and side.strip() else ""
+        return words
 
     @functools.cached_property
     def _drawn(self) -> bytes:
         """Give the split of each round, by number; 3 for none."""
         posts, rounds = array("Q"), array("Q")
-        for pair in self._rounds():
+        for pair in self._rounds(Tally()):
             posts.append(_rank(self.seed, pair.source))
             rounds.append(_rank(self.seed, pair.source, pair.target))
         return _assign(posts, rounds, (self.train, self.valid, self.test))
@@ -152,12 +160,13 @@ class Tatoeba(Published):
         other = next(side for side in self.languages if side != "en")
         return [self._file(f"{self.NAMES.get(other, other)}.txt")]
 
-    def _pairs(self, split: str) -> Iterator[Pair]:
-        return _chosen(self._all(), self._drawn, self.splits().index(split))
+    def _pairs(self, split: str, tally: Tally) -> Iterator[Pair]:
+        mine = tally if split == "train" else Tally()
+        return _chosen(self._all(mine), self._drawn, self.splits().index(split))
 
-    def _all(self) -> Iterator[Pair]:
+    def _all(self, tally: Tally) -> Iterator[Pair]:
         order = (1, 2) if self.languages[0] == "en" else (2, 1)
-        return reading.single(self.inputs()[0], reading.columns(order), self.empty)
+        return reading.single(self.inputs()[0], reading.columns(order), self.empty, tally)
 
     @functools.cached_property
     def _drawn(self) -> bytes:
@@ -170,7 +179,7 @@ class Tatoeba(Published):
                 leaders[pair] = pair = leaders[leaders[pair]]
             return pair
 
-        for number, pair in enumerate(self._all()):
+        for number, pair in enumerate(self._all(Tally())):
             leaders.append(number)
             for side, sentence in enumerate((pair.source, pair.target)):
                 other = leader(first.setdefault(_rank(side, _bare(sentence)), number))

@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar, Literal
 
 from augless.corpora import reading
 from augless.corpora.corpus import FORMS, Corpus, found
-from augless.corpora.reading import BadData, Empty, Pair
+from augless.corpora.reading import BadData, Empty, Pair, Tally
 
 Form = Literal["auto", "tsv", "jsonl"]
 STEMS = {"train": ("train",), "valid": ("valid", "dev", "val"), "test": ("test",)}
@@ -84,14 +84,14 @@ class Files(Corpus):
             )
         super().check()
 
-    def _pairs(self, split: str) -> Iterator[Pair]:
+    def _pairs(self, split: str, tally: Tally) -> Iterator[Pair]:
         paths = self._files()[split]
         if len(paths) == 2:
-            return reading.parallel(paths[0], paths[1], self.empty)
+            return reading.parallel(paths[0], paths[1], self.empty, tally)
         if self._form(paths[0]) == "tsv":
-            return reading.single(paths[0], reading.columns(self.columns), self.empty)
+            return reading.single(paths[0], reading.columns(self.columns), self.empty, tally)
         one, other = self.fields or self.languages
-        return reading.single(paths[0], reading.members((one, other)), self.empty)
+        return reading.single(paths[0], reading.members((one, other)), self.empty, tally)
 
     def _form(self, path: Path) -> Form:
         if self.form != "auto":
@@ -101,7 +101,7 @@ class Files(Corpus):
             return "tsv" if ending == [".tsv"] else "jsonl"
         raise BadData(
             f"{reading.name(path)}: is it TSV or JSONL? Its name does not tell.\n"
-            'Set form="tsv" or form="jsonl", or give two files.'
+            'Set corpus.form=tsv or jsonl (in Python: form="tsv"), or give two files.'
         )
 
     def _files(self) -> dict[str, tuple[Path, ...]]:

@@ -4,6 +4,7 @@ Nothing is downloaded: most of these have no lasting address with a known checks
 where the files are, or were, to be had; `check` says which of them to put where.
 """
 
+import itertools
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ from typing import Annotated, ClassVar, Literal
 from augless import text
 from augless.corpora import reading
 from augless.corpora.corpus import Corpus, found
-from augless.corpora.reading import BadData, Empty, Numbered, Pair
+from augless.corpora.reading import BadData, Empty, Numbered, Pair, Tally
 
 TED = "CC BY-NC-ND 3.0 (TED Conference LLC)"
 _ENTITY = re.compile(r"&(amp|lt|gt|quot|apos|#\d{1,7}|#x[0-9a-fA-F]{1,6});")
@@ -87,7 +88,8 @@ class IWSLT14(Published):
 
     def inputs(self) -> list[Path]:
         """List the training files and the XML files of the chosen split."""
-        return [path for split in self.splits() for both in self._sets(split) for path in both]
+        sets = (both for split in self.splits() for both in self._sets(split))
+        return list(dict.fromkeys(itertools.chain.from_iterable(sets)))  # fairseq: valid is train
 
     def _sets(self, split: str) -> list[tuple[Path, Path]]:
         """List the files of a split, source and target."""
@@ -115,29 +117,32 @@ class IWSLT14(Published):
             there.append(next(filter(None, paths), self.path / names[0]))
         return there[0], there[1]
 
-    def _pairs(self, split: str) -> Iterator[Pair]:
+    def _pairs(self, split: str, tally: Tally) -> Iterator[Pair]:
         if f"{self.split} {split}" in self.SETS:
             for paths in self._sets(split):
-                yield from self._segments(paths)
+                yield from self._segments(paths, tally)
         elif self.split == "paper":
-            yield from self._training()
+            yield from self._training(tally)
         else:
-            for number, pair in enumerate(filter(self._kept, self._training()), 1):
+            # Valid is taken from the same lines.
+            mine = tally if split == "train" else Tally()
+            for number, pair in enumerate(filter(self._kept, self._training(mine)), 1):
                 if (number % 23 == 0) == (split == "valid"):
                     yield pair
 
-    def _training(self) -> Iterator[Pair]:
-        one, other = self._sets("train")[0]
-        return reading.paired((one, other), (_spoken(one), _spoken(other)), self.empty)
+    def _training(self, tally: Tally) -> Iterator[Pair]:
+        paths = self._sets("train")[0]
+        one, other = (_spoken(path, tally) for path in paths)
+        return reading.paired(paths, (one, other), self.empty, tally)
 
     def _kept(self, pair: Pair) -> bool:
         sides = zip(self.languages, (pair.source, pair.target), strict=True)
         low, high = sorted(len(text.moses(side).tokenise(line).split()) for side, line in sides)
         return low >= 1 and high <= 175 and high <= 1.5 * low
 
-    def _segments(self, paths: tuple[Path, Path]) -> Iterator[Pair]:
-        one, other = (_segments(path) for path in paths)
-        return reading.paired(paths, (one, other), self.empty)
+    def _segments(self, paths: tuple[Path, Path], tally: Tally) -> Iterator[Pair]:
+        one, other = (_segments(path, tally) for path in paths)
+        return reading.paired(paths, (one, other), self.empty, tally)
 
 
 _TAGS = ("url", "keywords", "talkid", "speaker", "reviewer", "translator", "doc", "/doc")
@@ -145,9 +150,9 @@ _METADATA = re.compile(rf"\s*<(?:{'|'.join(_TAGS)})[ >]")
 _MARKUP = re.compile("</?(?:title|description)>")
 
 
-def _spoken(path: Path) -> Numbered:
+def _spoken(path: Path, tally: Tally) -> Numbered:
     """Yield the lines of a file of training data that are text."""
-    for number, line in reading.numbered(path):
+    for number, line in reading.numbered(path, tally):
         if "<" not in line:
             yield number, line
         elif not _METADATA.match(line):
@@ -157,9 +162,9 @@ def _spoken(path: Path) -> Numbered:
 _SEGMENT = re.compile(r'\s*<seg id="\d+">(.*)</seg>\s*', re.DOTALL)
 
 
-def _segments(path: Path) -> Numbered:
+def _segments(path: Path, tally: Tally) -> Numbered:
     """Yield the texts of the `<seg>` lines of an XML file."""
-    for number, line in reading.numbered(path):
+    for number, line in reading.numbered(path, tally):
         if "<seg" in line:
             segment = _SEGMENT.fullmatch(line)
             if not segment:
@@ -219,8 +224,8 @@ class IWSLT15EnglishVietnamese(Published):
         one, other = self.languages
         return self._file(f"{self.STEMS[split]}.{one}"), self._file(f"{self.STEMS[split]}.{other}")
 
-    def _pairs(self, split: str) -> Iterator[Pair]:
-        for pair in reading.parallel(*self._both(split), self.empty):
+    def _pairs(self, split: str, tally: Tally) -> Iterator[Pair]:
+        for pair in reading.parallel(*self._both(split), self.empty, tally):
             if self.escapes == "undo" and ("&" in pair.source or "&" in pair.target):
                 yield Pair(unescape(pair.source), unescape(pair.target))
             else:
@@ -264,8 +269,8 @@ class Multi30k(Published):
         )
         return one, other
 
-    def _pairs(self, split: str) -> Iterator[Pair]:
-        return reading.parallel(*self._both(split), self.empty)
+    def _pairs(self, split: str, tally: Tally) -> Iterator[Pair]:
+        return reading.parallel(*self._both(split), self.empty, tally)
 
 
 @dataclass(frozen=True, kw_only=True)

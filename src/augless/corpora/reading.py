@@ -8,7 +8,6 @@
 - Memory is bounded by the longest line allowed (`LONGEST`), not by the file.
 """
 
-import atexit
 import gzip
 import hashlib
 import importlib
@@ -21,10 +20,10 @@ import sys
 import tempfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, Protocol, Self
+from typing import IO, Any, Literal, Protocol
 
 BLOCK = 1 << 20  # bytes read at once
 LONGEST = 8 << 20  # bytes of the longest line that is still believed to be text
@@ -47,9 +46,26 @@ class Pair:
     weight: float = 1.0
 
 
+@dataclass(slots=True)
+class Tally:
+    """What a stream of pairs has come to so far; whoever streams hands it in and looks at it."""
+
+    empty: int = 0
+    """pairs left out for an empty side"""
+    done: int = 0
+    """bytes of the files, as they are on disk, or pairs, of a corpus that is made"""
+    total: int = 0
+    """what `done` is going to be; 0 if that is not known"""
+
+    def expect(self, *paths: Path) -> None:
+        """Add files that are going to be read."""
+        # What is not there, or no file, is for the reader to complain about.
+        self.total += sum(local(path).stat().st_size for path in paths if local(path).exists())
+
+
 def name(path: Path) -> str:
     """Spell a path for a message: on one line, whatever characters it has."""
-    if path == STDIN or path == _spooled.get("path"):
+    if path in (STDIN, *_spooled):
         return "standard input"
     text = str(path)
     return text if text.isprintable() else ascii(text)
@@ -60,7 +76,7 @@ def quoted(text: str) -> str:
     return ascii(text if len(text) <= 40 else text[:40] + "...")
 
 
-_spooled: dict[str, Path] = {}
+_spooled: dict[Path, IO[bytes]] = {}
 
 
 def local(path: Path) -> Path:
@@ -71,20 +87,16 @@ def local(path: Path) -> Path:
     """
     if path != STDIN:
         return path
-    if "path" not in _spooled:
+    if not _spooled:
         if sys.stdin is None or sys.stdin.isatty():
             raise BadData("standard input: nothing is piped in.\nPipe a file in, or name one.")
-        handle, spool = tempfile.mkstemp(prefix="augless-stdin-")
-        atexit.register(_forget, spool)
-        with os.fdopen(handle, "wb") as copy:
-            shutil.copyfileobj(sys.stdin.buffer, copy, BLOCK)
-        _spooled["path"] = Path(spool)
-    return _spooled["path"]
-
-
-def _forget(spool: str) -> None:
-    with suppress(OSError):
-        Path(spool).unlink()
+        # It has no name, so it is gone with the process, however that ends. On Linux its
+        # descriptor can be opened as often as a file, each time from the start.
+        copy = tempfile.TemporaryFile()  # noqa: SIM115 - open as long as the process runs
+        shutil.copyfileobj(sys.stdin.buffer, copy, BLOCK)
+        copy.flush()
+        _spooled[Path(f"/proc/self/fd/{copy.fileno()}")] = copy
+    return next(iter(_spooled))
 
 
 def check(path: Path) -> None:
@@ -115,32 +127,35 @@ def _unreadable(path: Path, error: Exception) -> BadData:
 class _Stream(Protocol):
     """What is read from: a file, or what decompresses it."""
 
-    def __enter__(self) -> Self: ...
-    def __exit__(self, *_: Any) -> None: ...
     def read(self, size: int, /) -> bytes: ...
 
 
-def _opened(path: Path) -> _Stream:
-    """Open a file for reading, decompressed; whoever reads names the faults."""
+@contextmanager
+def _opened(path: Path) -> Iterator[tuple[IO[bytes], _Stream]]:
+    """Open a file, and what decompresses it; whoever reads names the faults."""
     form = path.suffix.lower()
-    if form not in (".gz", ".xz", ".zst"):
-        with path.open("rb") as stream:
-            start = stream.read(6)
-        forms = {b"\x1f\x8b": ".gz", b"\xfd7zXZ\0": ".xz", b"\x28\xb5\x2f\xfd": ".zst"}
-        form = next((form for magic, form in forms.items() if start.startswith(magic)), "")
-    if form == ".gz":
-        return gzip.open(path, "rb")
-    if form == ".xz":
-        return lzma.open(path, "rb")
-    if form == ".zst":
-        return _Zstandard(path)
-    return path.open("rb", buffering=0)
+    with path.open("rb") as raw:
+        if form not in (".gz", ".xz", ".zst"):
+            start = raw.read(6)
+            raw.seek(0)
+            forms = {b"\x1f\x8b": ".gz", b"\xfd7zXZ\0": ".xz", b"\x28\xb5\x2f\xfd": ".zst"}
+            form = next((form for magic, form in forms.items() if start.startswith(magic)), "")
+        if form == ".gz":
+            with gzip.GzipFile(fileobj=raw) as stream:
+                yield raw, stream
+        elif form == ".xz":
+            with lzma.LZMAFile(raw) as stream:
+                yield raw, stream
+        elif form == ".zst":
+            yield raw, _Zstandard(path, raw)
+        else:
+            yield raw, raw
 
 
 class _Zstandard:
     """Read a zstd file, noticing a frame that is cut short, which the library's reader does not."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, raw: IO[bytes]) -> None:
         try:
             zstandard = importlib.import_module("zstandard")  # an extra: may be missing
         except ImportError:
@@ -151,13 +166,7 @@ class _Zstandard:
         self._new: Callable[[], Any] = zstandard.ZstdDecompressor().decompressobj
         self._error: type[Exception] = zstandard.ZstdError
         self._frame: Any = None
-        self._stream = path.open("rb")
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: Any) -> None:
-        self._stream.close()
+        self._stream = raw
 
     def read(self, _: int, /) -> bytes:
         output: list[bytes] = []
@@ -176,12 +185,16 @@ class _Zstandard:
         return b"".join(output)
 
 
-def _blocks(path: Path) -> Iterator[bytes]:
+def _blocks(path: Path, tally: Tally) -> Iterator[bytes]:
     """Yield the bytes of a file, decompressed."""
     advice = "Fetch or make the file again."
     try:
-        with _opened(path) as stream:
-            while block := stream.read(BLOCK):
+        with _opened(path) as (raw, stream):
+            before, block = 0, b" "
+            while block:
+                block = stream.read(BLOCK)
+                tally.done += raw.tell() - before
+                before = raw.tell()
                 for start in range(0, len(block), BLOCK):
                     yield block[start : start + BLOCK]
     except EOFError:
@@ -193,13 +206,13 @@ def _blocks(path: Path) -> Iterator[bytes]:
         raise _unreadable(path, error) from None
 
 
-def blocks(path: Path) -> Iterator[list[str]]:
+def blocks(path: Path, tally: Tally) -> Iterator[list[str]]:
     """Yield the lines of a file, without their ends, many at a time."""
     path = local(path)
     number = 0  # lines before `rest`
     rest = b""
     start = True
-    for block in itertools.chain(_blocks(path), [None]):
+    for block in itertools.chain(_blocks(path, tally), [None]):
         if block is None:
             whole, rest = rest, b""
         elif (cut := block.rfind(b"\n") + 1) or len(rest) + len(block) > LONGEST:
@@ -247,16 +260,17 @@ def _at(path: Path, whole: bytes, before: int, where: int, what: str) -> BadData
     return BadData(f"{place}: this byte (0x{whole[where]:02x}) {what}.\n{advice}")
 
 
-def numbered(path: Path) -> Numbered:
+def numbered(path: Path, tally: Tally) -> Numbered:
     """Yield the lines of a file with their numbers, from 1."""
-    return enumerate(itertools.chain.from_iterable(blocks(path)), 1)
+    return enumerate(itertools.chain.from_iterable(blocks(path, tally)), 1)
 
 
-def parallel(source: Path, target: Path, empty: Empty) -> Iterator[Pair]:
+def parallel(source: Path, target: Path, empty: Empty, tally: Tally) -> Iterator[Pair]:
     """Pair two files line by line."""
     # As `paired`, but without a tuple per line: a million pairs a second.
-    left = itertools.chain.from_iterable(blocks(source))
-    right = itertools.chain.from_iterable(blocks(target))
+    tally.expect(source, target)
+    left = itertools.chain.from_iterable(blocks(source, tally))
+    right = itertools.chain.from_iterable(blocks(target, tally))
     some = False
     for number, (one, other) in enumerate(itertools.zip_longest(left, right), 1):
         if one and other and not one.isspace() and not other.isspace():
@@ -269,15 +283,18 @@ def parallel(source: Path, target: Path, empty: Empty) -> Iterator[Pair]:
             )
             raise _unequal((source, target), counts, number, one if other is None else other)
         elif empty == "error":
-            raise _blank(source if not one.strip() else target, number)
+            raise blank(source if not one.strip() else target, number)
+        else:
+            tally.empty += 1
     if not some:
         raise _nothing((source, target))
 
 
 def paired(
-    paths: tuple[Path, Path], sides: tuple[Numbered, Numbered], empty: Empty
+    paths: tuple[Path, Path], sides: tuple[Numbered, Numbered], empty: Empty, tally: Tally
 ) -> Iterator[Pair]:
     """Pair what was taken from two files, the number of each line beside it."""
+    tally.expect(*paths)
     left, right = sides
     some = False
     for count, (one, other) in enumerate(itertools.zip_longest(left, right)):
@@ -292,24 +309,29 @@ def paired(
             some = True
             yield Pair(one[1], other[1])
         elif empty == "error":
-            raise _blank(*((paths[1], other[0]) if one[1].strip() else (paths[0], one[0])))
+            raise blank(*((paths[1], other[0]) if one[1].strip() else (paths[0], one[0])))
+        else:
+            tally.empty += 1
     if not some:
         raise _nothing(paths)
 
 
 def single(
-    path: Path, fields: Callable[[Path, int, str], tuple[str, str]], empty: Empty
+    path: Path, fields: Callable[[Path, int, str], tuple[str, str]], empty: Empty, tally: Tally
 ) -> Iterator[Pair]:
     """Yield the pairs of one file, both sides of which `fields` finds in a line."""
+    tally.expect(path)
     some = False
-    for number, line in numbered(path):
+    for number, line in numbered(path, tally):
         one, other = fields(path, number, line) if line.strip() else ("", "")
         if one.strip() and other.strip():
             some = True
             yield Pair(one, other)
         elif empty == "error":
             side = "line" if not line.strip() else "source" if not one.strip() else "target"
-            raise _blank(path, number, side)
+            raise blank(path, number, side)
+        else:
+            tally.empty += 1
     if not some:
         raise _nothing((path,))
 
@@ -326,10 +348,11 @@ def _unequal(
     )
 
 
-def _blank(path: Path, number: int, side: str = "line") -> BadData:
+def blank(path: Path, number: int, side: str = "line") -> BadData:
+    """Refuse an empty side."""
     return BadData(
         f"{name(path)}, line {number}: the {side} is empty.\n"
-        'Mend it, or set empty="drop" to leave such pairs out, both sides of them.'
+        'Mend it, or set corpus.empty=drop (in Python: empty="drop") to leave such pairs out.'
     )
 
 

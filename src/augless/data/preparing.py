@@ -32,7 +32,7 @@ Result = TypeVar("Result")
 Progress = Callable[[str, int, int | None], None]
 
 BLOCK = 8192  # pairs that are handed to a worker at once
-VERSION = 1  # of this procedure: another number prepares everything anew
+VERSION = 2  # of this procedure: another number prepares everything anew
 _ASIDE = re.compile(r"\..+-[0-9a-f]{12}\.(\d+)")
 
 
@@ -69,7 +69,7 @@ class Settings:
     )
 
 
-REASONS = ("kept", "too short", "too long", "ratio", "shared", "duplicate")
+REASONS = ("kept", "too short", "too long", "ratio", "shared", "duplicate", "empty")
 
 
 def prepare(
@@ -143,11 +143,12 @@ def _write(
         for pair in corpus.pairs(split)
     )
     counts, kept, reasons = _measure(corpus, settings, tokenisers, held_out, workers, progress)
+    read = len(kept) + reasons["empty"]
     if not kept.any():
         most = max(REASONS[1:], key=lambda reason: reasons[reason])
         names = " and ".join(path.name for path in corpus.inputs()[:2]) or "the corpus"
         raise corpora.BadData(
-            f"{names}: no training pair is left of {len(kept)}; most were dropped as {most!r}\n"
+            f"{names}: no training pair is left of {read}; most were dropped as {most!r}\n"
             "loosen text.filters (min_length, max_length, ratio)"
         )
     progress("learning the vocabulary", 0, None)
@@ -165,7 +166,7 @@ def _write(
             corpus, split, codecs, mask, folder, hands, progress
         )
         files |= made
-    statistics["train"]["read"] = len(kept)
+    statistics["train"]["read"] = read
     statistics["train"]["dropped"] = {r: reasons[r] for r in REASONS[1:] if reasons[r]}
     statistics["train"]["shared"] = reasons["shared pairs seen"]
     manifest = {
@@ -197,7 +198,8 @@ def _measure(
     counts: list[Counter[str]] = [Counter(), Counter()]
     reasons: Counter[str] = Counter()
     first, verdicts = bytearray(), bytearray()
-    pairs = corpus.pairs("train")
+    tally = corpora.Tally()
+    pairs = corpus.pairs("train", tally)
     if settings.filters.duplicates == "drop":
         pairs = _without_duplicates(pairs, first)
     measurer = _Measurer(tokenisers, settings.filters, held_out)
@@ -206,9 +208,10 @@ def _measure(
         reasons["shared pairs seen"] += shared
         for total, part in zip(counts, found, strict=True):
             total.update(part)
-        progress("counting words", len(verdicts), None)
+        progress("counting words", tally.done, tally.total or None)
     kept = np.frombuffer(verdicts, np.uint8) == 0
     reasons.update({REASONS[v]: verdicts.count(v) for v in range(1, len(REASONS))})
+    reasons["empty"] = tally.empty
     if first:
         kept_first, kept = kept, np.frombuffer(first, np.uint8) == 1
         reasons["duplicate"] = first.count(0)
@@ -261,7 +264,8 @@ def _encode(
 ) -> tuple[int, dict[str, Any], set[str]]:
     """Write one split; return its size, its statistics and the names of its files."""
     blank: list[corpora.Pair] = []
-    pairs: Iterator[corpora.Pair] = corpus.pairs(split)
+    tally = corpora.Tally()
+    pairs: Iterator[corpora.Pair] = corpus.pairs(split, tally)
     # No other split is filtered, but a side of invisible characters alone has no ids at all.
     pairs = itertools.compress(pairs, kept) if kept is not None else _visible(pairs, blank)
     total = int(kept.sum()) if kept is not None else None
@@ -287,8 +291,9 @@ def _encode(
             file.write(np.concatenate(weights).astype("<f4").tobytes())
             store.finish(file)
         files.add(f"{split}.weight")
-    dropped = {"empty": len(blank)} if blank else {}
-    statistics: dict[str, Any] = {"pairs": size, "read": size + len(blank), "dropped": dropped}
+    empty = len(blank) + tally.empty
+    dropped = {"empty": empty} if empty else {}
+    statistics: dict[str, Any] = {"pairs": size, "read": size + empty, "dropped": dropped}
     for i, side in enumerate(store.SIDES):
         tokens = sum(length * n for length, n in lengths[i].items())
         histogram = {str(length): n for length, n in sorted(lengths[i].items()) if n}
@@ -375,7 +380,10 @@ def _alive(process: str) -> bool:
 
 
 def _rules(name: str) -> str:
-    """Return the language whose rules cut a side; a side such as `query` is taken for English."""
+    """Return the language whose rules cut a side: English, where its name is no two-letter code.
+
+    That is meant for sides such as `query`; the summary of what was prepared says so of any.
+    """
     return name if len(name) == 2 else "en"
 
 

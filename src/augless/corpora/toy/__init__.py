@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
 from augless.corpora.corpus import Corpus
-from augless.corpora.reading import BadData, Pair
+from augless.corpora.reading import BadData, Pair, Tally
 from augless.corpora.toy import dialogue, sentences
 from augless.corpora.toy.author import Author
 from augless.corpora.toy.dice import Dice
@@ -24,14 +24,16 @@ class Toy(Corpus):
 
     licence: ClassVar[str] = "Apache-2.0, as this package"
 
-    def _pairs(self, split: str) -> Iterator[Pair]:
+    def _pairs(self, split: str, tally: Tally) -> Iterator[Pair]:
         turned = self.languages[0] != type(self).languages[0]
         sizes = {"test": self.test, "valid": self.valid, "train": self.train}
         source = self._distinct(sizes)
+        tally.total = sizes[split]
         for part, size in sizes.items():
             for _ in range(size):
                 one, other = next(source)
                 if part == split:
+                    tally.done += 1
                     yield Pair(other, one) if turned else Pair(one, other)
             if part == split:
                 return
