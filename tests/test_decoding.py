@@ -213,7 +213,7 @@ def test_bad_sources_and_damaged_models_are_refused_in_one_line(search):
     with pytest.raises(ValueError, match=r"^source, mask, index must be .* not .*$"):
         search.search(markov(), ids, mask[:1])
     ids, mask = sources([3, 2])
-    with pytest.raises(ValueError, match=r"^the model's probabilities are not numbers.*$"):
+    with pytest.raises(FloatingPointError, match=r"^the model gives probabilities that are not"):
         search.search(constant([0.0, 0, 0, math.nan, 0]), ids[:, :1].clamp(max=3), mask[:, :1])
 
 

@@ -223,6 +223,7 @@ def test_a_signal_saves_and_exits_75_and_the_same_command_goes_on(tmp_path, numb
             child.send_signal(number)
             break
     rest = child.stderr.read()
+    child.stderr.close()
     assert child.wait() == 75, rest
     assert "saving after this step" in rest and "the same command goes on" in rest
     assert runs.Run.open(tmp_path / "run").last().step >= 3
@@ -327,6 +328,7 @@ def test_a_terminal_gets_a_bar_and_an_answer_to_each_line(place):
     assert process.stdout.readline().endswith(b"\n")  # before the input ends
     os.write(parent, b"\x04")
     assert process.wait(60) == 0
+    process.stdout.close()
     os.close(parent)
     os.close(child)
 

@@ -426,7 +426,7 @@ def _scores(logits: Tensor) -> Tensor:
     scores = logits.log_softmax(1, dtype=torch.promote_types(logits.dtype, torch.float32))
     scores[:, [text.PAD, text.BOS]] = -math.inf
     if not scores.amax(1).isfinite().all():
-        raise ValueError("the model's probabilities are not numbers: its weights must be damaged")
+        raise FloatingPointError("the model gives probabilities that are not numbers: it diverged")
     return scores
 
 

@@ -12,9 +12,9 @@ from typing import TextIO
 
 import typer
 
-from augless.cli import describing, preparing, scoring, training, writing
+from augless.cli import describing, preparing, scoring, training, trying, writing
 
-IO_ERROR = 5
+IO_ERROR, NOT_FINITE = 5, 7
 # What a user can do something about, by the name of its class; whatever else is a bug of ours.
 CODES = {
     "BadRecipe": 2,
@@ -23,8 +23,8 @@ CODES = {
     "BadStore": 3,
     "BadScores": 3,
     "BadRun": 4,
+    "BadRecord": 4,
     "Busy": 6,
-    "NotFinite": 7,
 }
 
 app = typer.Typer(
@@ -43,6 +43,8 @@ def root() -> None:
       augless generate runs/RUN input.de > output.en
 
       augless score output.en -r reference.en
+
+      augless trial --train a.de a.en --valid b.de b.en --test c.de c.en
     """
 
 
@@ -50,6 +52,8 @@ app.command()(preparing.prepare)
 app.command()(training.train)
 app.command()(writing.generate)
 app.command()(scoring.score)
+app.command()(trying.trial)
+app.command()(trying.report)
 app.command("list")(describing.list_)
 app.command()(describing.doctor)
 
@@ -94,4 +98,6 @@ def _code(error: Exception) -> int | None:
     for kind in type(error).__mro__:
         if kind.__module__.startswith("augless.") and kind.__name__ in CODES:
             return CODES[kind.__name__]
+    if isinstance(error, FloatingPointError):
+        return NOT_FINITE
     return IO_ERROR if isinstance(error, OSError) else None

@@ -35,7 +35,7 @@ EXTRAS = {
 
 def list_(
     kind: Annotated[
-        str | None, typer.Argument(help=f"recipes, {', '.join(KINDS)}; else all.")
+        str | None, typer.Argument(help=f"recipes, plans, {', '.join(KINDS)}; else all.")
     ] = None,
     as_json: options.Json = False,
 ) -> None:
@@ -49,16 +49,17 @@ def list_(
     """
     import importlib
 
-    from augless import recipes
+    from augless import recipes, trials
 
-    kinds = ["recipes", *KINDS]
+    shipped = {"recipes": recipes.shipped, "plans": trials.shipped}
+    kinds = [*shipped, *KINDS]
     if kind is not None and kind not in kinds:
         raise recipes.BadRecipe(f"there is no kind {kind!r}\nit can be: {', '.join(kinds)}")
     shown = [kind] if kind else kinds
     found: dict[str, Any] = {}
     for one in shown:
-        if one == "recipes":
-            found[one] = recipes.shipped()
+        if one in shipped:
+            found[one] = shipped[one]()
             continue
         module, name = KINDS[one]
         table = getattr(importlib.import_module(f"augless.{module}"), name)
@@ -68,7 +69,7 @@ def list_(
         return
     for one, entries in found.items():
         print(f"{one}:")
-        if one == "recipes":
+        if one in shipped:
             print("  " + "\n  ".join(entries))
             continue
         for name, entry in entries.items():

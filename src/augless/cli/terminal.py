@@ -49,6 +49,11 @@ class Progress:
             self._spoken = time.monotonic()
         self._stage = stage
 
+    def hide(self) -> None:
+        """Take the bar away, for something else to be shown."""
+        if self._bar is not None:
+            self._bar.stop()
+
     def say(self, line: str) -> None:
         """Print a line above the bar."""
         if self._bar is not None:

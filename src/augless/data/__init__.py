@@ -8,9 +8,10 @@ and the epoch. Torch is imported only when a batch is made.
 
 from augless.data.batches import Batch, Targets, batches, collate, padding_share, plan
 from augless.data.preparing import Filters, Settings, prepare
-from augless.data.store import BadStore, Pairs, Prepared, Ragged
+from augless.data.store import SIDES, BadStore, Pairs, Prepared, Ragged
 
 __all__ = [
+    "SIDES",
     "BadStore",
     "Batch",
     "Filters",

@@ -267,8 +267,13 @@ def _encode(
     tally = corpora.Tally()
     pairs: Iterator[corpora.Pair] = corpus.pairs(split, tally)
     # No other split is filtered, but a side of invisible characters alone has no ids at all.
-    pairs = itertools.compress(pairs, kept) if kept is not None else _visible(pairs, blank)
-    total = int(kept.sum()) if kept is not None else None
+    files = set()
+    if kept is not None:
+        pairs, total = itertools.compress(pairs, kept), int(kept.sum())
+    else:  # small enough to hold, and kept as text too, to be generated from and scored against
+        held = list(_visible(pairs, blank))
+        pairs, total = iter(held), len(held)
+        files |= store.write_lines(folder, split, [[p.source, p.target] for p in held])
     writers = [
         store.Writer(folder, split, s, len(c)) for s, c in zip(store.SIDES, codecs, strict=True)
     ]
@@ -285,7 +290,7 @@ def _encode(
         progress(f"writing {split}", size, total)
     for writer in writers:
         writer.close()
-    files = {f"{split}.{side}.{part}" for side in store.SIDES for part in ("ids", "offsets")}
+    files |= {f"{split}.{side}.{part}" for side in store.SIDES for part in ("ids", "offsets")}
     if any((weight != 1).any() for weight in weights):
         with (folder / f"{split}.weight").open("wb") as file:
             file.write(np.concatenate(weights).astype("<f4").tobytes())

@@ -135,6 +135,13 @@ class Prepared:
             weight = np.fromfile(path, "<f4")
         return Pairs(source, target, weight)
 
+    def lines(self, split: str, side: str) -> list[str]:
+        """Return one side of a split other than train, as it was read."""
+        path = self.folder / f"{split}.{side}.text"
+        if path.name not in self.manifest["files"]:
+            raise BadStore(f"{self.folder} has no text of {split}; prepare again")
+        return path.read_bytes().decode().split("\n")[:-1]
+
     def _ragged(self, split: str, side: str) -> Ragged:
         name = self.manifest["types"][side]
         if name not in _TYPES:
@@ -166,6 +173,19 @@ class Writer:
         """Finish the files."""
         for file in (self._ids, self._offsets):
             finish(file)
+
+
+def write_lines(folder: Path, split: str, pairs: Iterable[Sequence[str]]) -> set[str]:
+    """Write both sides of pairs as text; return the names of the files."""
+    names = [f"{split}.{side}.text" for side in SIDES]
+    with (folder / names[0]).open("wb") as source, (folder / names[1]).open("wb") as target:
+        for pair in pairs:
+            for file, line in zip((source, target), pair, strict=True):
+                file.write(line.encode() + b"\n")
+        for file in (source, target):
+            file.flush()
+            os.fsync(file.fileno())
+    return set(names)
 
 
 def smallest_type(vocabulary: int) -> np.dtype[Any]:

@@ -183,17 +183,17 @@ class Validation:
     def __init__(self, recipe: Recipe, prepared: data.Prepared) -> None:
         self.recipe, self.codecs = recipe, prepared.codecs
         self.pairs = prepared.pairs("valid")
-        pairs = [
-            p
-            for p in recipe.corpus.pairs("valid")
-            if text.normalise(p.source) and text.normalise(p.target)
-        ]
-        self.sources, self.references = [p.source for p in pairs], [p.target for p in pairs]
+        self.sources, self.references = (prepared.lines("valid", side) for side in data.SIDES)
 
     def __call__(self, model: models.Model) -> dict[str, float]:
         """Return loss per token, perplexity, and the score that chooses the best model."""
         nats, tokens = training.nats(model, self.pairs)
         loss = float(nats.sum() / tokens.sum())
+        if not math.isfinite(loss):  # finite parameters can be too large to compute with
+            raise training.NotFinite(
+                "the loss of the validation pairs is not finite; nothing of it was saved\n"
+                "try a lower training.optimizer.rate or training.clip"
+            )
         scores = {"loss": loss, "perplexity": math.exp(min(loss, 700.0))}
         if (metric := self.recipe.metric) not in scores:
             writer = decoding.Writer(model, self.codecs, self.recipe.validation)

@@ -107,6 +107,11 @@ def override(values: dict[str, Any], overrides: Sequence[str]) -> tuple[dict[str
     return found, keys
 
 
+def written_values(overrides: Sequence[str]) -> dict[str, Any]:
+    """Return key=value overrides as dotted keys and values."""
+    return {key: _value(value) for key, _, value in (one.partition("=") for one in overrides)}
+
+
 def resolve(
     kind: type[Kind], name: str, values: Mapping[str, Any], origins: Mapping[str, str]
 ) -> Resolved[Kind]:

@@ -28,7 +28,7 @@ LOWER_IS_BETTER = ("loss", "perplexity")
 _TYPES = {"float32": torch.float32, "float64": torch.float64, "bfloat16": torch.float32}
 
 
-class NotFinite(ArithmeticError):  # noqa: N818  # named for what it is
+class NotFinite(FloatingPointError):  # noqa: N818  # named for what it is
     """A loss or gradient that is not a finite number: at which step, on which pairs."""
 
 
@@ -300,13 +300,14 @@ class _Session:
         """Validate, keep the model if it is the best so far, and save."""
         trainer, at = self.trainer, self.trainer.at
         record = trainer.record("epoch", trainer.objectives.epoch)
+        self._check_parameters()
         trainer.model.eval()
         began = time.monotonic()
         scores = dict(self.validate(trainer.model))
         self._spend()
+        score = self._chosen(scores)
         record |= {"scores": scores, "seconds": at.seconds, "validation": time.monotonic() - began}
         self._write(record)
-        score = self._chosen(scores)
         if at.best is None or score > at.best:
             at.best, at.best_step, at.waited = score, at.step, 0
             state = {"step": at.step, "epoch": at.epoch, "scores": scores}
@@ -319,12 +320,7 @@ class _Session:
         self.interval = (time.monotonic(), at.tokens)
 
     def save(self) -> None:
-        for name, parameter in self.trainer.parameters.items():
-            if not bool(torch.isfinite(parameter).all()):
-                raise NotFinite(
-                    f"parameter {name} is not finite after step {self.trainer.at.step}\n"
-                    "nothing of it was saved; try a lower training.optimizer.rate"
-                )
+        self._check_parameters()
         self._spend()
         self.run.save(self.trainer.checkpoint(), keep=self.trainer.settings.keep)
 
@@ -340,7 +336,17 @@ class _Session:
             known = ", ".join(scores)
             raise ValueError(f"training.metric is {metric!r}; validation gives {known}")
         score = scores[metric]
+        if not math.isfinite(score):
+            raise NotFinite(f"{metric} on the validation pairs is {score}; nothing of it was saved")
         return -score if metric in LOWER_IS_BETTER else score
+
+    def _check_parameters(self) -> None:
+        for name, parameter in self.trainer.parameters.items():
+            if not bool(torch.isfinite(parameter).all()):
+                raise NotFinite(
+                    f"parameter {name} is not finite after step {self.trainer.at.step}\n"
+                    "nothing of it was saved; try a lower training.optimizer.rate"
+                )
 
     def _spend(self) -> None:
         self.trainer.at.seconds += time.monotonic() - self.clock
