@@ -16,6 +16,10 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import corruption
+import disk
+import untrusted
+
 ROOT = Path(__file__).parent
 LEDGER = ROOT / "ledger.json"
 sys.path.insert(0, str(ROOT.parent / "tests"))  # a row runs what the quick tests run, longer
@@ -57,7 +61,33 @@ def text(seed: int) -> Iterator[bool]:
             signal.alarm(0)
 
 
-ROWS: dict[str, Callable[[int], Iterator[bool]]] = {"text": text, "transport": transport}
+def kill(seed: int) -> Iterator[bool]:
+    """Yield, for each SIGKILL at a random moment, whether the run that it hit ended otherwise."""
+    import random
+
+    import test_interruptions as quick
+    from augless import runs
+
+    draws = random.Random(1_000 + seed)
+    case = sorted(quick.CASES)[seed % len(quick.CASES)]
+    with tempfile.TemporaryDirectory() as folder:
+        began = time.monotonic()
+        assert quick.sitting(Path(folder) / "whole", case) == 0
+        seconds = time.monotonic() - began
+        hits = quick.survive(Path(folder) / "killed", case, draws, seconds)
+        ends = [runs.Run.open(Path(folder) / name) for name in ("whole", "killed")]
+        same = quick.quick.everything(ends[0]) == quick.quick.everything(ends[1])
+    yield from [not same] * hits
+
+
+ROWS: dict[str, Callable[[int], Iterator[bool]]] = {
+    "corruption": corruption.row,
+    "disk": disk.row,
+    "kill": kill,
+    "text": text,
+    "transport": transport,
+    "untrusted": untrusted.row,
+}
 
 
 def main() -> int:

@@ -365,7 +365,7 @@ def work(folder):
     run = create(folder)
     with run.lock():
         run.last()
-        run.rewind(20)
+        run.rewind(2)
         run.log({"step": 30, "loss": 0.5})
         run.save(checkpoint(30))
         run.save_best(checkpoint(30).tensors["model"], {"step": 30, "score": 0.6})
@@ -436,7 +436,7 @@ def test_everything_is_flushed_before_it_gets_its_name_and_the_name_after(run, f
     moved = [f"{aside} -> {path}", "run", f"{gone} -> .{gone}.aside{os.getpid()}"]
     assert flushed == [*files, aside, *moved]
     flushed.clear()
-    run.rewind(15)
+    run.rewind(1)
     run.finish({})
     beside = [f".{name}.aside{os.getpid()}" for name in ("metrics.jsonl", "result.json")]
     assert flushed == [beside[0], "run", beside[1], "run"]
@@ -608,8 +608,8 @@ def test_rewinding_keeps_the_bytes_of_earlier_records(run):
     before = path.read_bytes()
     run.log({"step": 21})
     run.log({"note": "of no step"})
-    run.rewind(20)
-    assert path.read_bytes() == before + b'{"note": "of no step"}\n'
+    run.rewind(2)
+    assert path.read_bytes() == before
 
 
 # The disk
@@ -643,7 +643,7 @@ ACTIONS = {
     "save": lambda run: run.save(checkpoint(30)),
     "best": lambda run: run.save_best(checkpoint(30).tensors["model"], {"step": 30}),
     "log": lambda run: run.log({"step": 30}),
-    "rewind": lambda run: run.rewind(15),
+    "rewind": lambda run: run.rewind(1),
     "finish": lambda run: run.finish({"score": 0.6}),
     "create": lambda run: create(run.folder.parent / "new"),
 }

@@ -238,10 +238,10 @@ class Run:
         """Return the records logged so far."""
         return [record for record, _ in self._records()]
 
-    def rewind(self, step: int) -> None:
-        """Forget the records of later steps: those will be logged again."""
+    def rewind(self, count: int) -> None:
+        """Forget all records but the first ones: the others will be logged again."""
         records = self._records()
-        kept = [line for record, line in records if record.get("step", 0) <= step]
+        kept = [line for _, line in records[:count]]
         if len(kept) < len(records):
             with _aside(self.folder / _METRICS, "rewind") as aside:
                 _write(aside, b"".join(kept))

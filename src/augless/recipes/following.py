@@ -189,16 +189,19 @@ class Validation:
         """Return loss per token, perplexity, and the score that chooses the best model."""
         nats, tokens = training.nats(model, self.pairs)
         loss = float(nats.sum() / tokens.sum())
-        if not math.isfinite(loss):  # finite parameters can be too large to compute with
-            raise training.NotFinite(
-                "the loss of the validation pairs is not finite; nothing of it was saved\n"
-                "try a lower training.optimizer.rate or training.clip"
-            )
         scores = {"loss": loss, "perplexity": math.exp(min(loss, 700.0))}
-        if (metric := self.recipe.metric) not in scores:
-            writer = decoding.Writer(model, self.codecs, self.recipe.validation)
-            hypotheses = writer.generate(self.sources)
-            scores[metric] = metrics.score(metric, hypotheses, self.references).value
+        try:
+            if not math.isfinite(loss):
+                raise FloatingPointError("the loss of the validation pairs is not finite")
+            if (metric := self.recipe.metric) not in scores:
+                writer = decoding.Writer(model, self.codecs, self.recipe.validation)
+                hypotheses = writer.generate(self.sources)
+                scores[metric] = metrics.score(metric, hypotheses, self.references).value
+        except FloatingPointError as error:  # finite parameters can be too large to compute with
+            raise training.NotFinite(
+                f"{error}: what it computes is not finite, and nothing of it was saved\n"
+                "try a lower training.optimizer.rate or training.clip"
+            ) from None
         return scores
 
 

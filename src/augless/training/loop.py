@@ -89,6 +89,8 @@ class Position:
     best_step: int = 0
     waited: int = 0
     """validations since the best one"""
+    records: int = 0
+    """records logged so far"""
 
 
 class Trainer:
@@ -242,7 +244,7 @@ def fit(
     checkpoint = run.last()
     if checkpoint is not None:
         trainer.load(checkpoint)
-    run.rewind(trainer.at.step)
+    run.rewind(trainer.at.records)
     session = _Session(trainer, run, validate, on_record)
     deadline = time.monotonic() + 60 * max_minutes
     settings = trainer.settings
@@ -354,6 +356,7 @@ class _Session:
 
     def _write(self, record: Mapping[str, Any]) -> None:
         self.run.log(record)
+        self.trainer.at.records += 1
         self.on_record(record)
 
 
