@@ -6,8 +6,8 @@ export OMP_NUM_THREADS ?= 1
 
 .PHONY: demo test check fix figures bench soak clean
 
-demo: .venv/.installed ## compare weightings on a small problem; ends with a table and a picture
-	$(BIN)/python examples/regression.py
+demo: .venv/.installed ## compare methods on the embedded corpus; ends with a table and a page
+	$(BIN)/augless trial demo --jobs 2
 
 test: check ## everything that must hold
 	$(BIN)/pytest -n 2 --dist worksteal
