@@ -1,8 +1,9 @@
 from pathlib import Path
 
 import pytest
+import torch
 
-from augless import corpora, recipes, text
+from augless import corpora, polar, recipes, text
 
 
 @pytest.mark.parametrize("name", recipes.shipped())
@@ -50,7 +51,11 @@ def test_lists_may_be_written_with_commas():
 
 def test_two_recipes_with_the_same_values_have_the_same_fingerprint(tmp_path):
     path = tmp_path / "mine.toml"
-    path.write_text('corpus = "toy-de-en"\n[text.vocabulary]\nsize = 2000\nname = "subwords"\n')
+    shipped = (Path(recipes.__file__).parent / "toy-de-en.toml").read_text("utf-8")
+    same = 'text = {vocabulary = {size = 2000, name = "subwords"}, lowercase = false}\n'
+    path.write_text(
+        same + shipped.replace('[text.vocabulary]\nname = "subwords"\nsize = 2000\n', "")
+    )
     assert recipes.load(str(path)).fingerprint == recipes.load("toy-de-en").fingerprint
     other = recipes.load("toy-de-en", ["corpus.seed=2"])
     assert other.fingerprint != recipes.load("toy-de-en").fingerprint
@@ -100,3 +105,11 @@ def test_a_recipe_without_its_corpus_is_refused(tmp_path):
     path.write_text("[text]\nlowercase = true\n")
     with pytest.raises(recipes.BadRecipe, match="corpus is not given"):
         recipes.load(str(path))
+
+
+def test_measured_neighbours_are_named_by_their_file(tmp_path):
+    path = tmp_path / "neighbours.json"
+    polar.Neighbours(torch.tensor([0.5, 1.0, 2.0]), torch.tensor([0.5, 1.5, 2.5])).save(path)
+    written = f'terms.0.weighting={{name="empirical", neighbours="{path}"}}'
+    weighting = recipes.load("toy-de-en", [written]).recipe.terms[0].weighting
+    assert weighting(torch.tensor([1.0]), 1.0) > 1

@@ -299,7 +299,7 @@ def test_list_shows_every_table_with_every_knob(tmp_path):
 def test_doctor_says_what_is_here(tmp_path):
     done = run("doctor", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    for word in ("torch", "devices", "threads", "disk", "extra report", "nothing is wrong"):
+    for word in ("torch", "devices", "threads", "disk", "extra zstd", "nothing is wrong"):
         assert word in done.stdout
     facts = json.loads(run("doctor", "--json", cwd=tmp_path).stdout)["facts"]
     assert facts["devices"].startswith("cpu")

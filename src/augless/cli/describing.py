@@ -27,7 +27,6 @@ KINDS = {
     "metrics": ("metrics", "METRICS"),
 }
 EXTRAS = {
-    "report": ("matplotlib", "jinja2"),
     "zstd": ("zstandard",),
     "tensorboard": ("tensorboard",),
 }

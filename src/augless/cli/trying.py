@@ -165,7 +165,7 @@ def _chosen(
 
     given = {split: pair for split, pair in files.items() if pair is not None}
     if plan is not None and "=" in plan:  # no plan, and a change right away
-        plan, overrides = None, [plan, *overrides]
+        overrides, plan = [plan, *overrides], None
     if plan is not None:
         if given:
             raise recipes.BadRecipe("give a plan or your own files, not both")
@@ -177,7 +177,11 @@ def _chosen(
         )
     languages = tuple(_ending(path) for path in given["train"])
     return trials.own(
-        **given, languages=(languages[0], languages[1]), overrides=written_values(overrides)
+        train=given["train"],
+        valid=given["valid"],
+        test=given["test"],
+        languages=(languages[0], languages[1]),
+        overrides=written_values(overrides),
     )
 
 
@@ -297,6 +301,6 @@ def _status(status: trials.Status) -> list[str]:
         job = run.job
         where = f"epoch {run.epoch} of {run.epochs}" if run.epoch else "starting"
         lines.append(f"  {job.method} on {job.corpus}, seed {job.seed}: {where}{score}")
-    for corpus, (job, score) in status.best.items():
-        lines.append(f"  best so far on {corpus}: {job.method}, {score:.2f}")
+    for corpus, (job, best) in status.best.items():
+        lines.append(f"  best so far on {corpus}: {job.method}, {best:.2f}")
     return lines

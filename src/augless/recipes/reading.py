@@ -11,11 +11,13 @@ import importlib
 import itertools
 import json
 import math
+import operator
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
+from types import UnionType
 from typing import Any, Generic, TypeVar, get_args, get_origin, get_type_hints
 
 import pydantic
@@ -196,6 +198,9 @@ def _convert(hint: Any, value: Any, knob: dataclasses.Field[Any], where: str) ->
         value = value.split(",")  # on a command line, a.de,a.en is kinder than ["a.de", "a.en"]
     if isinstance(value, int | float) and not isinstance(value, bool) and "Path" in str(hint):
         value = str(value)  # a folder called 2014
+    if isinstance(hint, UnionType):  # what only Python can give, such as neighbours, is left out
+        kinds = [one for one in get_args(hint) if not dataclasses.is_dataclass(one)]
+        hint = functools.reduce(operator.or_, kinds)
     try:
         return pydantic.TypeAdapter(hint).validate_python(value, strict=False)
     except pydantic.ValidationError as error:

@@ -1,0 +1,217 @@
+"""A trial, sorted for showing: what each method scored, and how it compares."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from augless import metrics, trials
+
+Role = Literal["baseline", "control", "method"]
+
+COLOURS = 8  # of the palette in page.css
+_NAMES = {
+    "bleu": "BLEU",
+    "bleu-lowercased": "lower-cased BLEU",
+    "bleu-tokenised": "tokenised BLEU",
+    "chrf": "chrF",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Contrast:
+    """A method beside another one."""
+
+    difference: float
+    seeds: tuple[float, ...]
+    """the difference of each seed"""
+    p: float
+    """by sentences, Holm-corrected"""
+    method_p: float | None
+    """had other seeds been drawn"""
+    agree: bool
+    """whether every seed has the same sign"""
+    claimed: bool
+    """whether the protocol lets it be claimed"""
+    smallest: float
+    """the smallest difference that could have been seen"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """A method on one corpus."""
+
+    method: str
+    style: str
+    """class that colours it"""
+    role: Role
+    cell: trials.Cell
+    baseline: Contrast | None
+    control: Contrast | None
+    weighs: bool
+    """whether it prefers some samples to others, or moves as if it did"""
+    waiting: int
+    """runs that are neither done nor failed"""
+
+    @property
+    def failures(self) -> list[str]:
+        """What went wrong, seed by seed."""
+        return [f"seed {seed}: {failure}" for seed, failure in self.cell.failures.items()]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Study:
+    """All that is known on one corpus."""
+
+    corpus: str
+    metric: metrics.Metric
+    level: float
+    rows: list[Row]
+    records: Mapping[str, Mapping[int, trials.Record]]
+    """method -> seed -> record"""
+    sources: Sequence[str]
+    references: Sequence[str]
+
+    def row(self, method: str | None) -> Row | None:
+        """Return the row of a method, if it is there."""
+        return next((row for row in self.rows if row.method == method), None)
+
+    @property
+    def baseline(self) -> Row:
+        """The row that all are compared with."""
+        return next(row for row in self.rows if row.role == "baseline")
+
+    @property
+    def candidates(self) -> list[tuple[Row, Contrast]]:
+        """The methods in question that can be compared with the baseline."""
+        return [(row, row.baseline) for row in self.rows if row.role == "method" and row.baseline]
+
+    @property
+    def unit(self) -> str:
+        """What its metric is called in a sentence."""
+        return metric_name(self.metric.name)
+
+    def gain(self, difference: float) -> float:
+        """Return a difference so that more is better."""
+        return difference if self.metric.higher_is_better else -difference
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evidence:
+    """A trial with its numbers, by corpus."""
+
+    trial: trials.Trial
+    table: trials.Table
+    styles: dict[str, str]
+    """method -> class that colours it"""
+    studies: list[Study]
+
+    @property
+    def plan(self) -> trials.Plan:
+        """What was to be done."""
+        return self.trial.plan
+
+
+def gather(trial: trials.Trial) -> Evidence:
+    """Compare what is to be compared, and sort it by corpus."""
+    table, colours = trials.table(trial), styles(trial.plan)
+    studies = [_study(trial, table, colours, corpus) for corpus in table.corpora]
+    return Evidence(trial=trial, table=table, styles=colours, studies=studies)
+
+
+def role(plan: trials.Plan, method: str) -> Role:
+    """Return what a method is there for."""
+    if method == plan.baseline:
+        return "baseline"
+    control = method == plan.control or plan.methods[method].matches is not None
+    return "control" if control else "method"
+
+
+def styles(plan: trials.Plan) -> dict[str, str]:
+    """Return classes per method: neutral for the baseline, a colour for each of the others.
+
+    A lone control is neutral too; of several, each has the colour of the method that it matches.
+    """
+    found: dict[str, str] = {}
+    for method in plan.methods:
+        if role(plan, method) == "method":
+            colour = len(found)
+            found[method] = f"m{colour % COLOURS}" + (" again" if colour >= COLOURS else "")
+    controls = [method for method in plan.methods if role(plan, method) == "control"]
+    for method in controls:
+        matched = found.get(plan.methods[method].matches or "", "")
+        found[method] = f"control {matched}".rstrip() if len(controls) > 1 else "control"
+    found[plan.baseline] = "base"
+    # The place lets the page hide a method.
+    return {m: f"{found[m]} of-{k}" for k, m in enumerate(plan.methods, 1)}
+
+
+def weighted_term(record: trials.Record) -> int | None:
+    """Return which term of a run's objective weighs its samples, the first if several do."""
+    places = sorted({int(key.split(".")[1]) for key in record.recipe if key.startswith("terms.")})
+    names = ((k, record.recipe.get(f"terms.{k}.weighting.name", "plain")) for k in places)
+    return next((place for place, name in names if name != "plain"), None)
+
+
+def metric_name(metric: str) -> str:
+    """Return what a metric is called in a sentence."""
+    return _NAMES.get(metric, metric.replace("-", " "))
+
+
+def _study(
+    trial: trials.Trial, table: trials.Table, colours: Mapping[str, str], corpus: str
+) -> Study:
+    plan = trial.plan
+    records: dict[str, dict[int, trials.Record]] = {method: {} for method in plan.methods}
+    for entry in trial.entries:
+        if entry.corpus == corpus and entry.record is not None:
+            records[entry.method][entry.seed] = entry.record
+    cells = {row.method: _clean(row.cells[corpus]) for row in table.rows if not row.published_only}
+    rows = [
+        Row(
+            method=method,
+            style=colours[method],
+            role=role(plan, method),
+            cell=cell,
+            baseline=_contrast(cell.baseline, cell, cells[plan.baseline]),
+            control=_contrast(cell.control, cell, cells.get(cell.control_name or "")),
+            weighs=any(weighted_term(record) is not None for record in records[method].values()),
+            waiting=len(plan.seeds) - len({*records[method], *cell.failures}),
+        )
+        for method, cell in cells.items()
+    ]
+    metric: metrics.Metric = metrics.METRICS[plan.metric]()
+    return Study(
+        corpus=corpus,
+        metric=metric,
+        level=table.level,
+        rows=rows,
+        records=records,
+        sources=trial.sources.get(corpus, ()),
+        references=trial.references.get(corpus, ()),
+    )
+
+
+def _clean(cell: trials.Cell) -> trials.Cell:
+    """Leave out values that are no finite number, which a record holds as None."""
+    values: Mapping[int, float | None] = cell.values
+    return dataclasses.replace(cell, values={s: v for s, v in values.items() if v is not None})
+
+
+def _contrast(
+    found: metrics.Comparison | None, cell: trials.Cell, other: trials.Cell | None
+) -> Contrast | None:
+    if found is None or other is None:
+        return None
+    shared = [seed for seed in cell.values if seed in other.values]
+    return Contrast(
+        difference=found.difference,
+        seeds=tuple(cell.values[seed] - other.values[seed] for seed in shared),
+        p=found.holm_p,
+        method_p=found.method_p,
+        agree=found.every_seed_agrees,
+        claimed=found.significant,
+        smallest=found.smallest_detectable,
+    )

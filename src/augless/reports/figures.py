@@ -1,0 +1,354 @@
+"""What the figures show, from records alone."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from augless import trials
+from augless.recipes import BadRecipe, reading
+from augless.reports import charts, evidence
+from augless.reports.evidence import Contrast, Row, Study
+
+MOST = 80  # points of a line: more cannot be seen
+Histories = Mapping[int, Sequence[Mapping[str, Any]]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Figure:
+    """Panels that are looked at together."""
+
+    panels: list[charts.Panel]
+    caption: str
+
+
+def differences(study: Study) -> Figure | None:
+    """Draw how far each method is from the baseline, and from its control."""
+    sides: list[tuple[str, Callable[[Row], Contrast | None]]] = [
+        ("baseline", lambda row: row.baseline),
+        ("control", lambda row: row.control),
+    ]
+    found = [
+        (side, [(row, one) for row in study.rows if (one := contrast(row)) is not None])
+        for side, contrast in sides
+    ]
+    reach = [
+        abs(v)
+        for _, rows in found
+        for _, one in rows
+        for v in (one.difference, one.smallest, *one.seeds)
+    ]
+    if not reach:
+        return None
+    span = charts.rounded(0.0, max(reach) * 1.04)[1]
+    panels, unit = [], study.unit
+    for side, rows in found:
+        if not rows:
+            continue
+        names = {row.cell.control_name or "" for row, _ in rows}
+        control = names.pop() if len(names) == 1 else "its control"
+        other = study.baseline.method if side == "baseline" else control
+        gaps = [
+            charts.Gap(
+                style=row.style,
+                name=row.method,
+                difference=one.difference,
+                seeds=one.seeds,
+                unseen=one.smallest,
+                claimed=one.claimed,
+                said=f"{one.difference:+.2f}, p = {one.p:.2g}",
+            )
+            for row, one in rows
+        ]
+        said = "; ".join(f"{gap.name} {gap.said}" for gap in gaps)
+        title = f"{unit}, difference from {other}"
+        panels.append(
+            charts.gaps(gaps, title=title, description=f"{unit} minus {other}: {said}.", span=span)
+        )
+    better = "right" if study.metric.higher_is_better else "left"
+    return Figure(
+        panels=panels,
+        caption="Small dots are seeds, the large one their mean: filled where the difference may "
+        "be claimed. Of differences in the grey zone the test would miss more than one in five. "
+        f"Better is to the {better}.",
+    )
+
+
+def learning(study: Study, metric: str) -> Figure | None:
+    """Draw the validation score over the samples seen, a band over seeds."""
+    epochs = {row.method: _histories(study, row, "epoch") for row in study.rows}
+    logged = [e for of in epochs.values() for history in of.values() for e in history]
+    known = list(dict.fromkeys(name for epoch in logged for name in epoch.get("scores", {})))
+    if not known:
+        return None
+    others = [name for name in known if name not in ("loss", "perplexity")]
+    score = metric if metric in known else (others or known)[-1]
+    lines = [
+        line
+        for row in study.rows
+        if (line := _over_time(row, epochs[row.method], lambda e: e.get("scores", {}).get(score)))
+    ]
+    if not lines:
+        return None
+    name = evidence.metric_name(score)
+    ends = "; ".join(f"{line.name} {line.y[-1]:.2f}" for line in lines)
+    described = f"Validation {name} over the samples seen. At the end: {ends}."
+    panels = []
+    panels.append(
+        charts.curves(
+            lines,
+            title=f"Validation {name}",
+            description=described,
+            x_name="samples seen",
+            x_low=0.0,
+            y_name=name,
+        )
+    )
+    late = [_second_half(line) for line in lines]
+    if max(len(line.x) for line in late) >= 3:
+        panels.append(
+            charts.curves(
+                late,
+                title="The second half of each, closer",
+                description="The same over the second half of each method's training.",
+                x_name="of its own training",
+                x_form=charts.percent,
+                y_name=name,
+            )
+        )
+    return Figure(
+        panels=panels,
+        caption="Mean over seeds; the band is their range. A line ends where its first seed did. "
+        "Validation is never weighted.",
+    )
+
+
+def sweep(study: Study, plan: trials.Plan) -> Figure | None:
+    """Draw the test score against the knob that a plan varies, a line per series."""
+    found: dict[str, list[tuple[float, Row]]] = {}
+    for row in study.rows:
+        method = plan.methods[row.method]
+        if method.series is not None and method.at is not None and row.cell.values:
+            found.setdefault(method.series, []).append((method.at, row))
+    lines = []
+    for k, (name, points) in enumerate(found.items()):
+        points.sort(key=lambda point: point[0])
+        scores = [list(row.cell.values.values()) for _, row in points]
+        lines.append(
+            charts.Series(
+                style=f"m{k % evidence.COLOURS}",
+                name=name,
+                x=[at for at, _ in points],
+                y=[statistics.fmean(values) for values in scores],
+                low=[min(values) for values in scores],
+                high=[max(values) for values in scores],
+            )
+        )
+    if not lines:
+        return None
+    name = study.unit
+    base = study.baseline
+    panels = [
+        charts.curves(
+            [line],
+            title=line.name,
+            description=f"Test {name} of {line.name}: "
+            + "; ".join(f"{x:g} gives {y:.2f}" for x, y in zip(line.x, line.y, strict=True)),
+            x_name=line.name,
+            y_name=name,
+            level=base.cell.mean,
+        )
+        for line in lines
+    ]
+    ruled = f" The rule is {base.method}." if base.cell.mean is not None else ""
+    return Figure(panels=panels, caption=f"Mean over seeds; the band is their range.{ruled}")
+
+
+_OVER_TIME = (
+    ("weight", "Mean weight", "above 1 it is also a larger step", 1.0),
+    ("weight_sd", "Spread of weights", "standard deviation over samples", None),
+    ("raised", "Share weighted above 1", "of all samples", None),
+    ("weight_length_correlation", "Correlation with length", "of weight and target length", 0.0),
+)
+
+
+def weights(study: Study) -> Figure | None:
+    """Draw statistics of the weights over the samples seen."""
+    panels = []
+    shown = [row for row in study.rows if row.weighs]
+    for key, title, note, level in _OVER_TIME:
+        lines = []
+        for row in shown:
+            term = _term(study, row) or 0
+            histories = _histories(study, row, "interval") or _histories(study, row, "epoch")
+            line = _over_time(row, histories, _reader(term, key))
+            if line:
+                lines.append(line)
+        if lines:
+            ends = "; ".join(f"{line.name} {line.y[-1]:.3g}" for line in lines)
+            panels.append(
+                charts.curves(
+                    lines,
+                    title=title,
+                    description=f"{title} over the samples seen. At the end: {ends}.",
+                    x_name="samples seen",
+                    x_low=0.0,
+                    y_name=note,
+                    y_form=charts.percent if key == "raised" else charts.shown,
+                    level=level,
+                    least=(0.0, 1.0) if key == "raised" else None,
+                )
+            )
+    if not panels:
+        return None
+    return Figure(
+        panels=panels,
+        caption="Methods that weigh their samples; the others give every sample the weight 1. "
+        "Mean over seeds; the band is their range.",
+    )
+
+
+def losses(study: Study) -> Figure | None:
+    """Draw the losses of the last epoch, and the weight that each would get."""
+    panels = []
+    for row in study.rows:
+        term = _term(study, row)
+        epochs = _histories(study, row, "epoch")
+        if term is None or not epochs:
+            continue
+        first = [_reader(term, "histogram")(history[0]) for history in epochs.values()]
+        last = [_reader(term, "histogram")(history[-1]) for history in epochs.values()]
+        before, after = _summed(first), _summed(last)
+        if not after:
+            continue
+        curve = weight_curve(study, row, term, len(after))
+        spoken = f" Weights run from {min(curve):.3g} to {max(curve):.3g}." if curve else ""
+        panels.append(
+            charts.histogram(
+                after,
+                curve,
+                style=row.style,
+                title=row.method,
+                description=f"Losses of {row.method} in the last epoch, in units of the mean."
+                + spoken,
+                before=before,
+            )
+        )
+    if not panels:
+        return None
+    return Figure(
+        panels=panels,
+        caption="Bars: losses in the last epoch, all seeds. Thin outline: the first epoch. Line: "
+        "the weight that a sample with this loss gets at the end, on the axis at the right.",
+    )
+
+
+def _term(study: Study, row: Row) -> int | None:
+    """Return which term of a method's objective weighs its samples."""
+    found = map(evidence.weighted_term, study.records.get(row.method, {}).values())
+    return next((term for term in found if term is not None), None)
+
+
+def weight_curve(study: Study, row: Row, term: int, bins: int) -> list[float] | None:
+    """Return the weight at each tenth of the mean loss, as it was at the end of training."""
+    import torch
+
+    from augless import polar, training
+
+    record = next(iter(study.records[row.method].values()))
+    values = {k: v for k, v in record.recipe.items() if k.startswith(f"terms.{term}.")}
+    values = {k.split(".", 2)[2]: v for k, v in values.items()}
+    last = _reader(term, None)(_epochs(record)[-1]) or {}
+    scale, mean = last.get("mean_loss") or last.get("loss"), last.get("mean_weight")
+    try:
+        built = reading.resolve(training.Term, "", reading.nested(values), {}).recipe
+    except BadRecipe:  # such as measured neighbours whose file is not on this machine
+        return None
+    if not scale:
+        return None
+    weighting = built.weighting
+    if isinstance(weighting, polar.Matched):  # depends on the batch: what it was on average
+        return [float(last["weight"])] * (bins + 1) if last.get("weight") else None
+    relative = torch.arange(bins + 1, dtype=torch.float64) / 10
+    found = weighting(relative * scale, scale)
+    return (found / (mean if weighting.normalised and mean else 1.0)).tolist()
+
+
+def _reader(term: int, key: str | None) -> Callable[[Mapping[str, Any]], Any]:
+    """Return what reads a statistic of a term from a record of history."""
+
+    def read(entry: Mapping[str, Any]) -> Any:
+        terms = entry.get("terms") or []
+        if term >= len(terms):
+            return None
+        return terms[term] if key is None else terms[term].get(key)
+
+    return read
+
+
+def _epochs(record: trials.Record) -> list[dict[str, Any]]:
+    return [e for e in record.history if e.get("kind") == "epoch"] or [{}]
+
+
+def _histories(study: Study, row: Row, kind: str) -> dict[int, list[dict[str, Any]]]:
+    """Return what was logged, seed by seed."""
+    found = {
+        seed: [entry for entry in record.history if entry.get("kind") == kind]
+        for seed, record in study.records.get(row.method, {}).items()
+    }
+    return {seed: history for seed, history in found.items() if history}
+
+
+def _over_time(
+    row: Row, histories: Histories, read: Callable[[Mapping[str, Any]], Any]
+) -> charts.Series | None:
+    """Return a statistic over samples, the mean and range over seeds as far as all have come."""
+    paths = []
+    for history in histories.values():
+        points = [(entry.get("samples"), read(entry)) for entry in history]
+        path = [(float(x), float(y)) for x, y in points if x is not None and _finite(y)]
+        if path:
+            paths.append(path)
+    if not paths:
+        return None
+    length = min(map(len, paths))
+    # Evenly thinned, always with the last.
+    kept = sorted({round(k) for k in np.linspace(0, length - 1, min(length, MOST))})
+    columns = [[path[k] for path in paths] for k in kept]
+    several = len(paths) > 1
+    return charts.Series(
+        style=row.style,
+        name=row.method,
+        x=[statistics.fmean(x for x, _ in column) for column in columns],
+        y=[statistics.fmean(y for _, y in column) for column in columns],
+        low=[min(y for _, y in column) for column in columns] if several else (),
+        high=[max(y for _, y in column) for column in columns] if several else (),
+    )
+
+
+def _second_half(line: charts.Series) -> charts.Series:
+    """Return the second half of a line, over the share of its own samples."""
+    kept = slice(next(k for k, x in enumerate(line.x) if 2 * x >= line.x[-1]), None)
+    return charts.Series(
+        style=line.style,
+        name=line.name,
+        x=[x / line.x[-1] for x in line.x[kept]],
+        y=line.y[kept],
+        low=line.low[kept],
+        high=line.high[kept],
+    )
+
+
+def _finite(value: Any) -> bool:
+    return isinstance(value, int | float) and math.isfinite(value)
+
+
+def _summed(histograms: Sequence[Any]) -> list[float]:
+    """Add up histograms of the same bins."""
+    found = [h for h in histograms if h and len(h) == len(histograms[0] or ())]
+    return [float(sum(column)) for column in zip(*found, strict=True)]

@@ -1,0 +1,384 @@
+"""One page of everything, by templates that escape whatever is put into them."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import metadata
+from typing import Any
+
+from augless import metrics
+from augless.reports import answers, buckets, evidence, examples, figures, tables
+from augless.reports.evidence import Evidence, Study
+
+Draw = Callable[[Study], figures.Figure | None]
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A part of the answer; a method's name has its colour."""
+
+    text: str
+    style: str = ""
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A figure of one corpus."""
+
+    corpus: str
+    figure: figures.Figure
+
+
+@dataclass(frozen=True)
+class Section:
+    """A figure for every corpus that has one."""
+
+    id: str
+    title: str
+    lead: tuple[str, ...]
+    empty: str
+    entries: list[Shown]
+
+
+@dataclass(frozen=True)
+class Number:
+    """A mean and its deviation, as shown."""
+
+    mean: str
+    spread: str
+
+
+@dataclass(frozen=True)
+class ScoreRow:
+    """All scores of a method."""
+
+    method: str
+    style: str
+    cells: list[Number]
+
+
+@dataclass(frozen=True)
+class Scores:
+    """All scores of all methods."""
+
+    names: list[str]
+    rows: list[ScoreRow]
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """The table of a corpus, with a figure of its differences."""
+
+    corpus: str
+    table: tables.Table
+    legend: str
+    figure: figures.Figure | None
+    scores: Scores | None
+    lower: str
+
+
+@dataclass(frozen=True)
+class Method:
+    """A method, and what it changes in the recipe."""
+
+    name: str
+    style: str
+    changes: list[str]
+    remark: str
+
+
+@dataclass(frozen=True)
+class Tried:
+    """A combination of hyper-parameters and its score."""
+
+    cells: list[str]
+    chosen: bool
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What was chosen on the validation set, and from what."""
+
+    method: str
+    style: str
+    corpus: str
+    names: list[str]
+    rows: list[Tried]
+    value: Any
+
+
+@dataclass(frozen=True)
+class Examples:
+    """Examples of a corpus."""
+
+    corpus: str
+    seed: int
+    kinds: list[examples.Kind]
+
+
+@dataclass(frozen=True)
+class RunLine:
+    """A run, and how to repeat it."""
+
+    id: str
+    method: str
+    corpus: str
+    seed: int
+    command: str
+
+
+def page(found: Evidence) -> str:
+    """Return the page."""
+    import jinja2
+
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("augless", "reports"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    counter = itertools.count(1)
+    plan, answer = found.plan, answers.answer(found.studies)
+    return environment.get_template("page.html").render(
+        fresh=lambda: f"p{next(counter)}",
+        title=plan.title,
+        answer=pieces(answer.sentence, found.styles),
+        notes=answer.notes,
+        facts=_facts(found),
+        baseline=plan.baseline,
+        controlled=any(plan.control_of(method) for method in plan.methods),
+        studies=found.studies,
+        methods=_methods(found),
+        overview=tables.overview(found),
+        marks=tables.MARKS,
+        numbers=[_numbers(found, study) for study in found.studies],
+        sections=_sections(found),
+        examples=_examples(found, answer.method),
+        chosen=_choices(found),
+        signatures=_signatures(found),
+        corpora=_corpora(found),
+        seeds=", ".join(map(str, plan.seeds)),
+        versions=_versions(found),
+        runs=_runs(found),
+        version=metadata.version("augless"),
+    )
+
+
+def pieces(sentence: str, styles: Mapping[str, str]) -> list[Piece]:
+    """Cut a sentence at the names of methods."""
+    names = sorted(filter(None, styles), key=len, reverse=True)
+    pattern = "|".join(rf"(?<!\w){re.escape(name)}(?!\w)" for name in names)
+    parts = re.split(f"({pattern})", sentence) if pattern else [sentence]
+    # Classes that hide a method in figures have no business here.
+    return [Piece(part, _colour(styles.get(part, ""))) for part in parts if part]
+
+
+def _colour(style: str) -> str:
+    return re.sub(r" ?\bof-\d+", "", style)
+
+
+def _facts(found: Evidence) -> list[tuple[str, str]]:
+    plan = found.plan
+    entries = found.trial.entries
+    done = [entry.record for entry in entries if entry.record is not None]
+    hours = sum(float(record.result.get("seconds") or 0) for record in done) / 3600
+    spent = f"{hours:.1f}" if hours >= 1 else f"{60 * hours:.0f}"
+    counts = [
+        (len(plan.methods), "method"),
+        (len(plan.seeds), "seed"),
+        (len(plan.recipes), "corpus" if len(plan.recipes) == 1 else "corpora"),
+    ]
+    facts = [(str(n), what if n == 1 or what == "corpora" else f"{what}s") for n, what in counts]
+    facts.append((f"{len(done)} of {len(entries)}", "runs done"))
+    facts.append((spent, "hours of training" if hours >= 1 else "minutes of training"))
+    if found.plan.small:
+        facts.append(("small", "scale of the plan"))
+    return facts
+
+
+def _numbers(found: Evidence, study: Study) -> Numbers:
+    table = tables.table(found, study)
+    names = [name for name in found.plan.metrics if any(name in r.cell.scores for r in study.rows)]
+    lower = [
+        evidence.metric_name(name) for name in names if not metrics.METRICS[name].higher_is_better
+    ]
+    return Numbers(
+        corpus=study.corpus,
+        table=table,
+        legend=tables.legend(table),
+        figure=figures.differences(study),
+        scores=_scores(study, names) if len(names) > 1 else None,
+        lower=" and ".join(lower),
+    )
+
+
+def _scores(study: Study, names: Sequence[str]) -> Scores:
+    rows = []
+    for row in study.rows:
+        cells = []
+        for name in names:
+            mean, deviation = row.cell.scores.get(name, (None, None))
+            digits = 2 if mean is None or abs(mean) >= 10 else 3
+            cells.append(Number(tables.number(mean, digits), tables.number(deviation, digits)))
+        rows.append(ScoreRow(row.method, row.style, cells))
+    return Scores([evidence.metric_name(name) for name in names], rows)
+
+
+def _sections(found: Evidence) -> list[Section]:
+    """Draw every figure for every corpus."""
+    plan = found.plan
+    drawn: list[tuple[str, str, tuple[str, ...], str, Draw]] = [
+        (
+            "sweep",
+            "Over the knob",
+            ("How the score depends on what the plan varies.",),
+            "",
+            lambda study: figures.sweep(study, plan),
+        ),
+        (
+            "learning",
+            "Learning",
+            (
+                "The validation score as training goes on, by the number of samples seen: "
+                "a method that makes copies of its data pays for each.",
+            ),
+            "No run has logged an epoch.",
+            lambda study: figures.learning(study, plan.metric),
+        ),
+        (
+            "weights",
+            "Weights over time",
+            (
+                "What weighting did to the samples. A mean that is not 1 is also a change of the "
+                "learning rate; a correlation with length favours long sentences.",
+            ),
+            "No method weighs its samples.",
+            figures.weights,
+        ),
+        (
+            "losses",
+            "Losses and their weights",
+            ("How hard the samples are for each method, and how much it makes of the hard ones.",),
+            "No method weighs its samples.",
+            figures.losses,
+        ),
+        (
+            "quality",
+            "Short and long, easy and hard",
+            ("Where the differences come from, on the test set.",),
+            "There are no statistics per sentence to cut the test set by.",
+            buckets.quality,
+        ),
+    ]
+    sections = []
+    for name, title, lead, empty, draw in drawn:
+        shown = [Shown(study.corpus, one) for study in found.studies if (one := draw(study))]
+        if shown or empty:
+            sections.append(Section(name, title, lead, empty, shown))
+    return sections
+
+
+def _examples(found: Evidence, focus: str | None) -> list[Examples]:
+    shown = []
+    for study in found.studies:
+        seed, kinds = examples.kinds(study, focus)
+        if seed is not None:
+            shown.append(Examples(study.corpus, seed, kinds))
+    return shown
+
+
+def _methods(found: Evidence) -> list[Method]:
+    """Say what each method changes, as its runs were made and not as the plan has it."""
+    plan, listed = found.plan, []
+    for method, style in found.styles.items():
+        changes, remark = [], "nothing"
+        pairs = [
+            (study.records[method], study.records[plan.baseline])
+            for study in found.studies
+            if study.records[method] and study.records[plan.baseline]
+        ]
+        if method == plan.baseline:
+            remark = "the baseline"
+        elif pairs:
+            mine, theirs = (next(iter(of.values())).recipe for of in pairs[0])
+            keys = [key for key in mine if key != "seed" and mine[key] != theirs.get(key)]
+            changes = [f"{key} = {_value(mine[key])}" for key in keys]
+            changes += [f"{k} is gone" for k in theirs if k not in mine and k != "seed"]
+            changes = [line for line in changes if not line.endswith(" is gone")] or changes
+        else:
+            changes = [f"{k} = {_value(v)}" for k, v in plan.methods[method].overrides.items()]
+        listed.append(Method(method, style, changes, remark))
+    order = list(plan.methods)
+    return sorted(listed, key=lambda one: order.index(one.name))
+
+
+def _choices(found: Evidence) -> list[Choice]:
+    """List what tuning tried; of a shape that is not known, all that there is."""
+    listed = []
+    for method, per_corpus in found.trial.chosen.items():
+        for corpus, choice in per_corpus.items():
+            style = _colour(found.styles.get(method, ""))
+            where = corpus if len(found.studies) > 1 else ""
+            tried = choice.get("tried") if isinstance(choice, Mapping) else None
+            names, rows = _tried(choice, tried) if tried else ([], [])
+            listed.append(Choice(method, style, where, names, rows, choice))
+    return listed
+
+
+def _tried(
+    choice: Mapping[str, Any], tried: Sequence[Mapping[str, Any]]
+) -> tuple[list[str], list[Tried]]:
+    """Lay out combinations: a column per hyper-parameter, then the score."""
+    keys = list(dict.fromkeys(key for entry in tried for key in entry.get("values", {})))
+    rows = []
+    for entry in tried:
+        values, score = entry.get("values", {}), entry.get("score")
+        shown = entry.get("failure") or "—" if score is None else f"{score:.2f}"
+        chosen = values == choice.get("values")
+        cells = [_value(values[key]) if key in values else "" for key in keys]
+        rows.append(Tried([*cells, f"{shown} ← chosen" if chosen else str(shown)], chosen))
+    return [*keys, "validation score"], rows
+
+
+def _value(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _signatures(found: Evidence) -> list[tuple[str, str]]:
+    """Return the signature of every metric, by corpus only where they differ."""
+    listed: dict[tuple[str, str], list[str]] = {}
+    for corpus, of in found.table.signatures.items():
+        for metric, signature in of.items():
+            listed.setdefault((metric, signature), []).append(corpus)
+    every = len(found.table.signatures)
+    return [
+        (metric if len(corpora) == every else f"{metric} ({', '.join(corpora)})", signature)
+        for (metric, signature), corpora in listed.items()
+    ]
+
+
+def _corpora(found: Evidence) -> list[tuple[str, str]]:
+    pairs = [(e.corpus, e.record.corpus) for e in found.trial.entries if e.record is not None]
+    return list(dict.fromkeys(pairs))
+
+
+def _versions(found: Evidence) -> list[tuple[str, str]]:
+    """Return the versions of all runs; several of one thing are all named."""
+    listed: dict[str, list[str]] = {}
+    for entry in found.trial.entries:
+        for name, version in (entry.record.versions if entry.record else {}).items():
+            if version not in listed.setdefault(name, []):
+                listed[name].append(version)
+    return [(name, "; ".join(versions)) for name, versions in listed.items()]
+
+
+def _runs(found: Evidence) -> list[RunLine]:
+    return [
+        RunLine(e.record.id, e.method, e.corpus, e.seed, e.record.command)
+        for e in found.trial.entries
+        if e.record is not None
+    ]

@@ -1,0 +1,44 @@
+"""Plans of runs: methods x seeds x corpora, resumable.
+
+::
+
+    plan = trials.Plan.load("demo")
+    trial = trials.run(plan, root="trials/demo", jobs=2)
+    table = trials.table(trial)
+
+Every finished run leaves a `Record`, small enough to commit; a run whose record is there counts as
+done on any machine. Hyper-parameters are chosen on the validation set alone, and the test set is
+decoded once by each final run.
+"""
+
+from augless.trials.forecast import Forecast, Measured, forecast
+from augless.trials.jobs import Job
+from augless.trials.plans import BadPlan, Base, Method, Plan, own, shipped
+from augless.trials.records import BadRecord, Entry, Record, Trial
+from augless.trials.running import Running, Status, collect, run
+from augless.trials.summary import Cell, Row, Table, table
+
+__all__ = [
+    "BadPlan",
+    "BadRecord",
+    "Base",
+    "Cell",
+    "Entry",
+    "Forecast",
+    "Job",
+    "Measured",
+    "Method",
+    "Plan",
+    "Record",
+    "Row",
+    "Running",
+    "Status",
+    "Table",
+    "Trial",
+    "collect",
+    "forecast",
+    "own",
+    "run",
+    "shipped",
+    "table",
+]

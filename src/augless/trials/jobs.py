@@ -1,0 +1,349 @@
+"""A plan to the runs that it takes: recipes resolved, corpora prepared, records looked up."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import shlex
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from augless import corpora, data, recipes, text
+from augless.trials.plans import BadPlan, Plan, written
+from augless.trials.records import BadRecord, Record
+
+if TYPE_CHECKING:  # brings torch, which help does without
+    from augless.recipes import Resolved
+    from augless.recipes.following import Recipe
+
+Purpose = Literal["tune", "final"]
+Progress = Callable[[str, int, int | None], None]
+Failure = str
+
+
+@dataclass(frozen=True)
+class Job:
+    """One run of a trial."""
+
+    corpus: str
+    method: str
+    seed: int
+    purpose: Purpose
+    recipe: str
+    overrides: tuple[str, ...]
+
+    @property
+    def splits(self) -> tuple[str, ...]:
+        """What is decoded: the test set by final runs only."""
+        return ("valid",) if self.purpose == "tune" else ("valid", "test")
+
+    @property
+    def command(self) -> str:
+        """How to repeat the run."""
+        return shlex.join(["augless", "train", self.recipe, *self.overrides])
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where a trial keeps what."""
+
+    root: Path
+    committed: Path | None = None
+    """a second folder of records, which is only read"""
+
+    @property
+    def prepared(self) -> Path:
+        """Prepared corpora."""
+        return self.root / "prepared"
+
+    def run(self, name: str) -> Path:
+        """The folder of a run."""
+        return self.root / "runs" / name
+
+    def record(self, identifier: str) -> Path:
+        """The record of a run, which outlives it."""
+        return self.root / "records" / identifier
+
+    def hypotheses(self, identifier: str) -> Path:
+        """What a run generated."""
+        return self.root / "hypotheses" / identifier
+
+    def log(self, identifier: str) -> Path:
+        """What the process of a run printed."""
+        return self.root / "logs" / f"{identifier}.log"
+
+    def records(self) -> list[Path]:
+        """List the folders that may hold records."""
+        roots = (self.root / "records", self.committed)
+        folders = (root.iterdir() for root in roots if root is not None and root.is_dir())
+        return sorted(p for entries in folders for p in entries if not p.name.startswith("."))
+
+    def find(self, identifier: str) -> list[Path]:
+        """List where the record of a run may be."""
+        roots = (self.root / "records", self.committed)
+        return [root / identifier for root in roots if root is not None]
+
+
+def settled(resolved: Resolved[Recipe]) -> dict[str, Any]:
+    """Return what decides a run, but for where on this machine its files lie."""
+    from augless.recipes import following
+
+    away = {f"corpus.{name}" for name in located(resolved.recipe.corpus)}
+    free = (*following.FREE, *away)
+    return {key: value for key, value in resolved.values.items() if key not in free}
+
+
+def located(corpus: corpora.Corpus) -> list[str]:
+    """List the knobs of a corpus that say where files are."""
+    found = []
+    for knob in dataclasses.fields(corpus):
+        value = getattr(corpus, knob.name)
+        parts = value if isinstance(value, tuple) else (value,)
+        if any(isinstance(part, Path) for part in parts):
+            found.append(knob.name)
+    return found
+
+
+def portable(job: Job, resolved: Resolved[Recipe]) -> str:
+    """Return the command that repeats a run, without paths of this machine."""
+    away = {f"corpus.{name}": name for name in located(resolved.recipe.corpus)}
+    shown = []
+    for override in job.overrides:
+        key = override.partition("=")[0]
+        if key in away:
+            override = f"{key}={'FOLDER' if away[key] == 'path' else 'FILES'}"
+        shown.append(override)
+    return dataclasses.replace(job, overrides=tuple(shown)).command
+
+
+def lines(corpus: corpora.Corpus, split: str) -> tuple[list[str], list[str]]:
+    """Return sources and references of a split: the pairs that preparing keeps."""
+    pairs = [
+        pair
+        for pair in corpus.pairs(split)
+        if text.normalise(pair.source) and text.normalise(pair.target)
+    ]
+    return [pair.source for pair in pairs], [pair.target for pair in pairs]
+
+
+class Book:
+    """A plan with what is known of its runs: recipes, prepared corpora, records, failures."""
+
+    def __init__(self, plan: Plan, layout: Layout, *, workers: int, progress: Progress) -> None:
+        self.plan, self.layout = plan, layout
+        self.workers, self.progress = workers, progress
+        self.failures: dict[tuple[str, tuple[str, ...]], Failure] = {}
+        """(identifier, splits) -> why; forgotten by the next call"""
+        self._resolved: dict[tuple[str, tuple[str, ...]], Resolved[Recipe]] = {}
+        self._prepared: dict[str, data.Prepared | corpora.BadData] = {}
+        self._identifiers: dict[tuple[str, tuple[str, ...]], str | None] = {}
+        self._records: dict[tuple[str, tuple[str, ...]], Record | None] = {}
+        self._all: list[Record] | None = None
+
+    def check(self) -> None:
+        """Resolve every run that is known by now; raise the first mistake."""
+        for corpus in self.plan.recipes:
+            entries = self.plan.methods.items()
+            # A control repeats the mistakes of what it matches: those first.
+            for method, entry in sorted(entries, key=lambda pair: pair[1].matches is not None):
+                points = self.plan.points(entry.matches or method) or [{}]
+                for point in points:
+                    with _blaming(f"{method} on {corpus}"):
+                        self.resolved(self.job(corpus, method, self.plan.seeds[0], point))
+
+    def prepare(self) -> None:
+        """Prepare every corpus; raise what is wrong if none can be used and no record stands in."""
+        jobs = self.jobs()
+        errors = [self.prepared(job) for job in jobs]
+        bad = [error for error in errors if isinstance(error, corpora.BadData)]
+        if len(bad) == len(jobs) and not any(self.record(job) for job in jobs):
+            raise bad[0]
+
+    def job(
+        self,
+        corpus: str,
+        method: str,
+        seed: int,
+        point: Mapping[str, Any],
+        purpose: Purpose = "final",
+    ) -> Job:
+        """Return the run of a method with what was chosen for it."""
+        plan, entry, base = self.plan, self.plan.methods[method], self.plan.recipes[corpus]
+        overrides = [*written(plan.overrides), *written(base.overrides)]
+        if entry.matches is not None:
+            overrides += written(plan.methods[entry.matches].overrides) + written(point)
+            model = Job(corpus, entry.matches, seed, purpose, base.recipe, tuple(overrides))
+            overrides += written(_controls(self.resolved(model)))
+            overrides += written(entry.overrides)
+        else:
+            overrides += written(entry.overrides) + written(point)
+        overrides += written({"seed": seed})
+        return Job(corpus, method, seed, purpose, base.recipe, tuple(overrides))
+
+    def jobs(self) -> list[Job]:
+        """List the runs that can be done by now: what waits for tuning is not there yet."""
+        found = []
+        tuned: set[tuple[str, str]] = set()
+        for corpus in self.plan.recipes:
+            for method, entry in self.plan.methods.items():
+                source = entry.matches or method
+                if source in self.plan.tune:
+                    if (corpus, source) not in tuned:
+                        tuned.add((corpus, source))
+                        found += self.tuning(corpus, source)
+                    choice = self.choice(corpus, source)
+                    if choice is None or choice["score"] is None:
+                        continue
+                    point = choice["values"]
+                else:
+                    point = {}
+                found += [self.job(corpus, method, seed, point) for seed in self.plan.seeds]
+        return sorted(found, key=lambda job: job.purpose != "tune")
+
+    def tuning(self, corpus: str, method: str) -> list[Job]:
+        """List the runs that a choice on the validation set takes."""
+        seed = self.plan.seeds[0]
+        points = self.plan.points(method)
+        return [self.job(corpus, method, seed, point, "tune") for point in points]
+
+    def choice(self, corpus: str, method: str) -> dict[str, Any] | None:
+        """Return what was best on the validation set; None while that is not known.
+
+        Of equals the first wins. A combination whose run failed is passed over; with every one
+        failed the score is None.
+        """
+        from augless import metrics
+
+        tried: list[dict[str, Any]] = []
+        for job, point in zip(self.tuning(corpus, method), self.plan.points(method), strict=True):
+            record, failure = self.record(job), self.failure(job)
+            if record is None and failure is None:
+                return None
+            score = record.scores["valid"][self.plan.metric]["value"] if record else None
+            tried.append({"values": point, "score": score, "failure": failure})
+        sign = 1 if metrics.METRICS[self.plan.metric].higher_is_better else -1
+        done = [entry for entry in tried if entry["score"] is not None]
+        best = max(done, key=lambda entry: sign * entry["score"], default=None)
+        return {
+            "values": best["values"] if best else {},
+            "score": best["score"] if best else None,
+            "metric": self.plan.metric,
+            "seed": self.plan.seeds[0],
+            "tried": tried,
+        }
+
+    def resolved(self, job: Job) -> Resolved[Recipe]:
+        """Return a run's recipe."""
+        key = (job.recipe, job.overrides)
+        if key not in self._resolved:
+            self._resolved[key] = recipes.load(job.recipe, job.overrides)
+        return self._resolved[key]
+
+    def prepared(self, job: Job) -> data.Prepared | corpora.BadData:
+        """Return a run's corpus, prepared once for all runs on it, or why it cannot be."""
+        resolved = self.resolved(job)
+        values = resolved.values
+        parts = {k: v for k, v in values.items() if k.split(".")[0] in ("corpus", "text")}
+        key = str(sorted(parts.items(), key=str))
+        if key not in self._prepared:
+            recipe = resolved.recipe
+            try:
+                self._prepared[key] = data.prepare(
+                    recipe.corpus,
+                    recipe.text,
+                    self.layout.prepared,
+                    name=resolved.name,
+                    workers=self.workers,
+                    progress=self.progress,
+                )
+            except corpora.BadData as error:
+                self._prepared[key] = error
+        return self._prepared[key]
+
+    def identifier(self, job: Job) -> str | None:
+        """Return what a run is called; None where its corpus is not there."""
+        from augless.recipes import following
+
+        key = (job.recipe, job.overrides)
+        if key not in self._identifiers:
+            prepared = self.prepared(job)
+            self._identifiers[key] = (
+                None
+                if isinstance(prepared, corpora.BadData)
+                else following.run_name(self.resolved(job), prepared)
+            )
+        return self._identifiers[key]
+
+    def record(self, job: Job) -> Record | None:
+        """Return what the run left, if it is done: here, or on whatever machine."""
+        identifier = self.identifier(job)
+        key = (identifier or job.command, job.splits)
+        if key not in self._records:
+            found = self._alike(job) if identifier is None else self._named(job, identifier)
+            self._records[key] = found
+        return self._records[key]
+
+    def refresh(self, identifier: str) -> None:
+        """Look for a run's record again, as it may have left one by now."""
+        for key in [key for key in self._records if key[0] == identifier]:
+            del self._records[key]
+
+    def _named(self, job: Job, identifier: str) -> Record | None:
+        for folder in self.layout.find(identifier):
+            with contextlib.suppress(BadRecord):
+                found = Record.load(folder)
+                if found.id == identifier and _covers(found, job, self.plan.metrics):
+                    return found.with_hypotheses(self.layout.hypotheses(identifier))
+        return None
+
+    def _alike(self, job: Job) -> Record | None:
+        """Find a record by its recipe alone: the corpus is not on this machine."""
+        if self._all is None:
+            self._all = []
+            for folder in self.layout.records():
+                with contextlib.suppress(BadRecord):
+                    self._all.append(Record.load(folder))
+        wanted = settled(self.resolved(job))
+        for record in self._all:
+            if record.recipe == wanted and _covers(record, job, self.plan.metrics):
+                return record
+        return None
+
+    def failure(self, job: Job) -> Failure | None:
+        """Return why the run failed, if it did."""
+        prepared = self.prepared(job)
+        if isinstance(prepared, corpora.BadData):
+            return " ".join(str(prepared).split()) if self.record(job) is None else None
+        identifier = self.identifier(job)
+        return self.failures.get((identifier or "", job.splits))
+
+
+def _covers(record: Record, job: Job, names: Iterable[str]) -> bool:
+    return all(name in record.scores.get(split, {}) for split in job.splits for name in names)
+
+
+def _controls(resolved: Resolved[Recipe]) -> dict[str, Any]:
+    """Return overrides that give every sample the mean weight that a recipe would have given."""
+    found = {}
+    for i in range(len(resolved.recipe.terms)):
+        prefix = f"terms.{i}.weighting."
+        knobs = {
+            key.removeprefix(prefix): value
+            for key, value in resolved.values.items()
+            if key.startswith(prefix) and value is not None
+        }
+        if knobs["name"] != "plain":
+            found[prefix.removesuffix(".")] = {"name": "matched", "of": knobs}
+    if not found:
+        raise BadPlan("a control needs a weighting to match, and there are only plain ones")
+    return found
+
+
+@contextlib.contextmanager
+def _blaming(what: str) -> Any:
+    try:
+        yield
+    except recipes.BadRecipe as error:
+        raise BadPlan(f"{what}: {error}") from None

@@ -1,0 +1,462 @@
+"""A plan in TOML to methods, corpora and seeds, every key checked before any work starts."""
+
+from __future__ import annotations
+
+import difflib
+import itertools
+import json
+import math
+import re
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib import resources
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+from augless import metrics, recipes
+
+Values = dict[str, Any]
+"""dotted key of a recipe -> value; a table that has a name stands for a whole choice"""
+Published = dict[str, dict[str, float]]
+"""label of a corpus -> metric -> number in the paper"""
+View = Literal["table", "samples", "sweep"]
+
+KEYS = (
+    "title",
+    "recipes",
+    "overrides",
+    "methods",
+    "seeds",
+    "baseline",
+    "control",
+    "metric",
+    "metrics",
+    "tune",
+    "budget",
+    "published_only",
+    "view",
+    "small",
+)
+_BARE = re.compile(r"[A-Za-z0-9_-]+")
+
+
+class BadPlan(recipes.BadRecipe):
+    """A plan that cannot be followed: which key, why, and what to write instead."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Base:
+    """A corpus of a plan: the recipe that all methods start from there."""
+
+    recipe: str
+    overrides: Values = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Method:
+    """A row of the table: what it changes in a recipe."""
+
+    overrides: Values = field(default_factory=dict)
+    matches: str | None = None
+    """the method whose mean weights it gives to all samples of a batch: that method's control"""
+    published: Published = field(default_factory=dict)
+    series: str | None = None
+    """the line of a figure that it is a point of"""
+    at: float | None = None
+    """where on that line"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """Methods x seeds x corpora."""
+
+    name: str
+    title: str
+    recipes: dict[str, Base]
+    """label -> what all methods start from"""
+    methods: dict[str, Method]
+    overrides: Values = field(default_factory=dict)
+    seeds: tuple[int, ...] = (1, 2, 3)
+    baseline: str = "plain"
+    control: str | None = None
+    """the method that others are compared with besides, unless one `matches` them"""
+    metric: str = "bleu"
+    """decides what is chosen on the validation set, and what is compared on the test set"""
+    metrics: tuple[str, ...] = ()
+    """all that is scored, `metric` first"""
+    tune: dict[str, dict[str, list[Any]]] = field(default_factory=dict)
+    """method -> dotted key -> values to try, all combinations, on the validation set only"""
+    budget: int = 0
+    """combinations that each tuned method tries"""
+    published_only: dict[str, Published] = field(default_factory=dict)
+    """rows of the paper that no method here makes"""
+    view: View = "table"
+    """what is looked at: the table, scores against samples seen, or a sweep over `Method.at`"""
+    small: bool = False
+    """whether this is the plan's scale for a laptop"""
+
+    def __post_init__(self) -> None:
+        if not self.recipes or not self.methods:
+            raise BadPlan(f"{self.name}: a plan needs at least one recipe and one method")
+        if not self.seeds or len({*self.seeds}) < len(self.seeds) or min(self.seeds) < 0:
+            raise BadPlan(f"seeds are {list(self.seeds)}; they must be different, 0 or more")
+        for key, method in (("baseline", self.baseline), ("control", self.control)):
+            if method is not None:
+                _known(key, method, self.methods)
+        for name, entry in self.methods.items():
+            if entry.matches is not None:
+                _known(f"methods.{name}.matches", entry.matches, self.methods)
+                if self.methods[entry.matches].matches is not None:
+                    raise BadPlan(f"methods.{name}.matches {entry.matches!r}, itself a control")
+        for metric in (self.metric, *self.metrics):
+            _known("metric", metric, metrics.METRICS)
+        for key in ("seed", "corpus"):
+            why = "seeds are the plan's" if key == "seed" else "methods compare on one corpus"
+            for name, entry in self.methods.items():
+                if any(k.split(".")[0] == key for k in entry.overrides):
+                    raise BadPlan(f"methods.{name} sets {key}; {why}")
+        self._check_tuning()
+        ordered = tuple(dict.fromkeys((self.metric, *self.metrics)))
+        object.__setattr__(self, "metrics", ordered)
+
+    def _check_tuning(self) -> None:
+        sizes = {}
+        for method in self.tune:
+            _known(f"tune.{method}", method, self.methods)
+            if self.methods[method].matches is not None:
+                raise BadPlan(f"tune.{method}: it takes what {self.methods[method].matches!r} has")
+            sizes[method] = len(self.points(method))
+        if len({*sizes.values()}) > 1:
+            these = ", ".join(f"{method} {size}" for method, size in sizes.items())
+            raise BadPlan(f"every tuned method must try as many combinations: {these}")
+        budget = max(sizes.values(), default=0)
+        if self.budget not in (0, budget):
+            raise BadPlan(f"budget is {self.budget}, but tune has {budget} combinations a method")
+        object.__setattr__(self, "budget", budget)
+
+    @staticmethod
+    def load(plan: str, overrides: Sequence[str] = (), *, small: bool = False) -> Plan:
+        """Read a plan, a file or the name of a shipped one, and apply key=value overrides.
+
+        `small` takes what the plan says under [small] in place of the rest.
+        """
+        name, content = _read(plan)
+        _strict("", content, KEYS)
+        scale = content.pop("small", {})
+        if small:
+            _strict("small", scale, KEYS[:-1])
+            content = _scaled(content, scale)
+        for override in overrides:
+            key, equals, value = override.partition("=")
+            if not equals or not key:
+                raise BadPlan(f"{override!r} is not key=value, such as seeds=[1]")
+            _assign(content, key, _value(value))
+        _strict("", content, KEYS)
+        return _built(name, content, small)
+
+    def points(self, method: str) -> list[Values]:
+        """Return the combinations that tuning tries, the first key varying slowest."""
+        grid = self.tune.get(method, {})
+        if not grid:
+            return []
+        return [dict(zip(grid, v, strict=True)) for v in itertools.product(*grid.values())]
+
+    def control_of(self, method: str) -> str | None:
+        """Return the method that tells a method's effect from one of the learning rate."""
+        if self.methods[method].matches is not None or method == self.baseline:
+            return None
+        own = (name for name, entry in self.methods.items() if entry.matches == method)
+        control = next(own, self.control)
+        return None if control == method else control
+
+    @property
+    def untuned(self) -> list[str]:
+        """The methods for which nothing is chosen: those without knobs get no budget."""
+        return [
+            name
+            for name, entry in self.methods.items()
+            if name not in self.tune and entry.matches not in self.tune
+        ]
+
+    def published(self, method: str, corpus: str, metric: str | None = None) -> float | None:
+        """Return the number that the paper has, if it does."""
+        table = self.published_only.get(method)
+        if table is None:
+            table = self.methods[method].published if method in self.methods else {}
+        return table.get(corpus, {}).get(metric or self.metric)
+
+
+def shipped() -> list[str]:
+    """List the plans that come with the package."""
+    names = (entry.name for entry in _folder().iterdir())
+    return sorted(name.removesuffix(".toml") for name in names if name.endswith(".toml"))
+
+
+def own(
+    *,
+    train: Iterable[str | Path],
+    valid: Iterable[str | Path],
+    test: Iterable[str | Path],
+    languages: tuple[str, str] = ("source", "target"),
+    overrides: Mapping[str, Any] | None = None,
+    seeds: tuple[int, ...] = (1, 2, 3),
+) -> Plan:
+    """Plan a trial on somebody's own files: two files (source, target) a split, or one of both."""
+    _, content = _read("own")
+    files = {"train": train, "valid": valid, "test": test}
+    corpus: Values = {f"corpus.{k}": [str(path) for path in v] for k, v in files.items()}
+    corpus["corpus.languages"] = list(languages)
+    content["recipes"] = {"files": {"recipe": "files", **corpus}}
+    content["seeds"] = list(seeds)
+    content["overrides"] = {**content.get("overrides", {}), **(overrides or {})}
+    content.pop("small", None)
+    return _built("own", content, False)
+
+
+def written(values: Mapping[str, Any]) -> list[str]:
+    """Write overrides as key=value, the value in TOML, as a command line has them."""
+    return [f"{key}={literal(value)}" for key, value in values.items()]
+
+
+def literal(value: Any) -> str:
+    """Write a value in TOML, on one line."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, Mapping):
+        pairs = (f"{_quoted(k)} = {literal(v)}" for k, v in value.items() if v is not None)
+        return "{" + ", ".join(pairs) + "}"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(map(literal, value)) + "]"
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    if isinstance(value, int | float):
+        return repr(value)
+    return json.dumps(str(value), ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def _quoted(key: str) -> str:
+    return key if _BARE.fullmatch(key) else json.dumps(key, ensure_ascii=False)
+
+
+def _read(plan: str) -> tuple[str, dict[str, Any]]:
+    path = Path(plan)
+    if path.suffix == ".toml" or path.is_file():
+        try:
+            return path.stem, tomllib.loads(path.read_bytes().decode("utf-8"))
+        except FileNotFoundError:
+            raise BadPlan(f"there is no plan file {plan}") from None
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+            raise BadPlan(f"{plan} is not TOML: {error}") from None
+    if plan not in shipped():
+        raise BadPlan(
+            f"there is no plan {plan!r}{_hint(plan, shipped())}\n"
+            f"give a .toml file or one of: {', '.join(shipped())}"
+        )
+    return plan, tomllib.loads((_folder() / f"{plan}.toml").read_text("utf-8"))
+
+
+def _built(name: str, content: Mapping[str, Any], small: bool) -> Plan:
+    for key in ("title", "recipes", "methods"):
+        if key not in content:
+            raise BadPlan(f"{name}: {key} is not given")
+    labels = _bases(content["recipes"])
+    methods = {
+        method: _method(f"methods.{method}", _table(f"methods.{method}", table), content, labels)
+        for method, table in _table("methods", content["methods"]).items()
+    }
+    metric = _string("metric", content.get("metric", "bleu"))
+    only = {
+        row: _published(f"published_only.{row}", table, metric, labels)
+        for row, table in _table("published_only", content.get("published_only", {})).items()
+    }
+    grids = {
+        method: _grid(f"tune.{method}", _table(f"tune.{method}", table))
+        for method, table in _table("tune", content.get("tune", {})).items()
+    }
+    control = content.get("control")
+    view = content.get("view", "table")
+    if view not in get_args(View):
+        raise BadPlan(f"view is {view!r}; it can be {', '.join(get_args(View))}")
+    return Plan(
+        name=name,
+        title=_string("title", content["title"]),
+        recipes=labels,
+        methods=methods,
+        overrides=_flat(_table("overrides", content.get("overrides", {}))),
+        seeds=tuple(_numbers("seeds", content.get("seeds", [1, 2, 3]))),
+        baseline=_string("baseline", content.get("baseline", next(iter(methods), "plain"))),
+        control=None if control is None else _string("control", control),
+        metric=metric,
+        metrics=tuple(_strings("metrics", content.get("metrics", []))),
+        tune=grids,
+        budget=_numbers("budget", [content.get("budget", 0)])[0],
+        published_only=only,
+        view=view,
+        small=small,
+    )
+
+
+def _bases(given: Any) -> dict[str, Base]:
+    """Read the corpora: a list of recipes, or label -> a recipe and what to change in it."""
+    if isinstance(given, list):
+        names = _strings("recipes", given)
+        found = {Path(n).stem if n.endswith(".toml") else n: Base(recipe=n) for n in names}
+        if len(found) < len(names):
+            raise BadPlan(f"recipes has two of the same name; give labels: {', '.join(names)}")
+        return found
+    found = {}
+    for label, entry in _table("recipes", given).items():
+        table = {"recipe": entry} if isinstance(entry, str) else dict(_table(label, entry))
+        recipe = table.pop("recipe", None)
+        if recipe is None:
+            raise BadPlan(f"recipes.{label}.recipe is not given")
+        name = _string(f"recipes.{label}.recipe", recipe)
+        found[label] = Base(recipe=name, overrides=_flat(table))
+    return found
+
+
+def _method(
+    where: str, given: Mapping[str, Any], content: Mapping[str, Any], labels: Mapping[str, Base]
+) -> Method:
+    table = dict(given)
+    metric = content.get("metric", "bleu")
+    published = _published(f"{where}.published", table.pop("published", {}), metric, labels)
+    matches, series, at = (table.pop(key, None) for key in ("matches", "series", "at"))
+    if at is not None and (isinstance(at, bool) or not isinstance(at, int | float)):
+        raise BadPlan(f"{where}.at is {at!r}; it must be a number")
+    return Method(
+        overrides=_flat(table),
+        matches=None if matches is None else _string(f"{where}.matches", matches),
+        published=published,
+        series=None if series is None else _string(f"{where}.series", series),
+        at=None if at is None else float(at),
+    )
+
+
+def _published(where: str, given: Any, metric: str, labels: Mapping[str, Base]) -> Published:
+    """Read label -> a number, which is the plan's metric, or label -> metric -> a number."""
+    found: Published = {}
+    for label, entry in _table(where, given).items():
+        _known(where, label, labels)
+        for name, number in (entry if isinstance(entry, dict) else {metric: entry}).items():
+            _known(f"{where}.{label}", name, metrics.METRICS)
+            if isinstance(number, bool) or not isinstance(number, int | float):
+                raise BadPlan(f"{where}.{label} is {number!r}; it must be a number")
+            found.setdefault(label, {})[name] = float(number)
+    return found
+
+
+def _grid(where: str, given: Mapping[str, Any]) -> dict[str, list[Any]]:
+    found: dict[str, list[Any]] = {}
+    for key, value in given.items():
+        full = f"{where}.{key}"
+        if isinstance(value, dict):
+            inner = _grid(full, value)
+            found |= {f"{key}.{rest}": values for rest, values in inner.items()}
+        elif isinstance(value, list) and value:
+            found[key] = value
+        else:
+            raise BadPlan(f"{full} is {value!r}; it must be a list of values to try")
+    return found
+
+
+def _flat(table: Mapping[str, Any], prefix: str = "") -> Values:
+    """Return tables within tables as dotted keys; a table with a name is a choice, and whole."""
+    found: Values = {}
+    for key, value in table.items():
+        if isinstance(value, dict) and "name" not in value:
+            found |= _flat(value, f"{prefix}{key}.")
+        else:
+            found[f"{prefix}{key}"] = value
+    return found
+
+
+def _scaled(content: Mapping[str, Any], scale: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a plan at its small scale; published numbers are of another scale, and left out."""
+    tables = {key: _table(key, content.get(key, {})) for key in ("methods", "overrides", "tune")}
+    merged = {**content, **scale}
+    merged["overrides"] = _flat(tables["overrides"]) | _flat(scale.get("overrides", {}))
+    merged["methods"] = {**tables["methods"], **scale.get("methods", {})}
+    merged["tune"] = {**tables["tune"], **scale.get("tune", {})}
+    merged["methods"] = {
+        method: {key: value for key, value in table.items() if key != "published"}
+        for method, table in merged["methods"].items()
+    }
+    merged.pop("published_only", None)
+    return merged
+
+
+def _assign(content: dict[str, Any], dotted: str, value: Any) -> None:
+    """Set a dotted key of a plan; what is below overrides is a recipe's key, and stays dotted."""
+    here, parts = content, dotted.split(".")
+    depth = {"overrides": 1, "recipes": 2, "methods": 2, "tune": 2}.get(parts[0], 0)
+    for part in parts[:depth]:
+        inner = here.setdefault(part, {})
+        if not isinstance(inner, dict):
+            raise BadPlan(f"{dotted}: {part} is {inner!r}, not a table; write it out in a file")
+        here = inner
+    rest = ".".join(parts[depth:])
+    if not rest:
+        raise BadPlan(f"{dotted} is a table; set a key of it")
+    for key in [k for k in here if k.startswith(f"{rest}.")]:
+        del here[key]
+    here[rest] = value
+
+
+def _value(given: str) -> Any:
+    """Read the value of key=value as TOML, or else as the string it is."""
+    try:
+        return tomllib.loads(f"value = {given}")["value"]
+    except tomllib.TOMLDecodeError:
+        return given
+
+
+def _strict(where: str, content: Any, known: Iterable[str]) -> None:
+    for key in _table(where or "the plan", content):
+        if key not in known:
+            full = f"{where}.{key}" if where else key
+            these = ", ".join(known)
+            raise BadPlan(f"there is no key {full!r}{_hint(key, known)}\nit can have: {these}")
+
+
+def _known(where: str, name: str, known: Iterable[str]) -> None:
+    if name not in known:
+        these = ", ".join(known)
+        raise BadPlan(f"{where} names {name!r}{_hint(name, known)}\nthere is: {these}")
+
+
+def _hint(word: str, known: Iterable[str]) -> str:
+    close = difflib.get_close_matches(word, list(known), 1)
+    return f"; did you mean {close[0]!r}?" if close else ""
+
+
+def _table(where: str, value: Any) -> Mapping[str, Any]:
+    if not isinstance(value, dict):
+        raise BadPlan(f"{where} is {value!r}; it must be a table of keys")
+    return value
+
+
+def _string(where: str, value: Any) -> str:
+    if not isinstance(value, str) or not value:
+        raise BadPlan(f"{where} is {value!r}; it must be a string")
+    return value
+
+
+def _strings(where: str, value: Any) -> list[str]:
+    if not isinstance(value, list):
+        raise BadPlan(f"{where} is {value!r}; it must be a list of strings")
+    return [_string(where, one) for one in value]
+
+
+def _numbers(where: str, value: Any) -> list[int]:
+    fine = isinstance(value, list) and all(
+        isinstance(n, int) and not isinstance(n, bool) and n >= 0 for n in value
+    )
+    if not fine:
+        raise BadPlan(f"{where} is {value!r}; it must be whole numbers, 0 or more")
+    return list(value)
+
+
+def _folder() -> Any:
+    return resources.files("augless.trials")

@@ -1,0 +1,214 @@
+"""A trial to numbers: means over seeds, differences and how sure they are."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from augless import metrics
+from augless.trials.plans import Plan
+from augless.trials.records import Record, Trial
+
+LEVEL = 0.05
+POWER = 0.8
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cell:
+    """A method on a corpus."""
+
+    values: dict[int, float]
+    """seed -> the plan's metric on the test set"""
+    mean: float | None
+    deviation: float | None
+    """over seeds; None where there is one"""
+    scores: dict[str, tuple[float, float | None]]
+    """every metric -> mean over seeds, and deviation"""
+    baseline: metrics.Comparison | None
+    """with the plan's baseline; None for itself, and until every seed of both is done"""
+    control: metrics.Comparison | None
+    """with its control; Holm over the methods that share the control"""
+    control_name: str | None
+    published: float | None
+    seconds: float | None
+    """of training, the mean over seeds"""
+    samples: float | None
+    """that training saw, the mean over seeds"""
+    failures: dict[int, str]
+    """seed -> why there is no value"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """A method, or a row of the paper that no method here makes."""
+
+    method: str
+    cells: dict[str, Cell]
+    """label of the corpus -> what is known there"""
+    published_only: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Table:
+    """All that a trial says in numbers."""
+
+    title: str
+    metric: str
+    signatures: dict[str, dict[str, str]]
+    """label of the corpus -> metric -> signature"""
+    corpora: list[str]
+    seeds: tuple[int, ...]
+    rows: list[Row]
+    level: float = LEVEL
+    power: float = POWER
+    warnings: list[str] = field(default_factory=list)
+
+    def __getitem__(self, method: str) -> Row:
+        """Return the row of a method."""
+        return next(row for row in self.rows if row.method == method)
+
+
+def table(trial: Trial, *, trials: int = 10_000) -> Table:
+    """Summarise a trial by the evidence protocol; the same trial gives the same table."""
+    plan = trial.plan
+    done: dict[tuple[str, str], dict[int, Record]] = {}
+    failures: dict[tuple[str, str], dict[int, str]] = {}
+    for entry in trial.entries:
+        key = (entry.corpus, entry.method)
+        if entry.record is not None:
+            done.setdefault(key, {})[entry.seed] = entry.record
+        elif entry.failure is not None:
+            failures.setdefault(key, {})[entry.seed] = entry.failure
+    warnings: list[str] = []
+    compared = {
+        corpus: _compared(plan, {m: done.get((corpus, m), {}) for m in plan.methods}, trials)
+        for corpus in plan.recipes
+    }
+    rows = []
+    for method in plan.methods:
+        cells = {}
+        for corpus in plan.recipes:
+            records = done.get((corpus, method), {})
+            against_baseline, against_control = compared[corpus]
+            cells[corpus] = _cell(
+                plan,
+                method,
+                corpus,
+                records,
+                failures.get((corpus, method), {}),
+                against_baseline.get(method),
+                against_control.get(method),
+            )
+            missing = len(plan.seeds) - len(records)
+            if missing:
+                warnings.append(f"{method} on {corpus}: {missing} of {len(plan.seeds)} seeds left")
+        rows.append(Row(method=method, cells=cells))
+    for method in plan.published_only:
+        cells = {c: _cell(plan, method, c, {}, {}, None, None) for c in plan.recipes}
+        rows.append(Row(method=method, cells=cells, published_only=True))
+    signatures, differing = _signatures(trial)
+    return Table(
+        title=plan.title,
+        metric=plan.metric,
+        signatures=signatures,
+        corpora=list(plan.recipes),
+        seeds=plan.seeds,
+        rows=rows,
+        warnings=warnings + differing,
+    )
+
+
+def score_of(record: Record, metric: str, split: str = "test") -> metrics.Score:
+    """Return a record's score, its statistics with it, as it was computed."""
+    found = record.scores[split][metric]
+    kind = metrics.METRICS[metric]
+    value = found["value"]
+    statistics_ = record.statistics[f"{split}/{metric}"]
+    return metrics.Score(
+        kind(), float("nan") if value is None else value, found["signature"], statistics_
+    )
+
+
+def _compared(
+    plan: Plan, done: Mapping[str, Mapping[int, Record]], trials: int
+) -> tuple[dict[str, metrics.Comparison], dict[str, metrics.Comparison]]:
+    """Compare methods with the baseline and with their controls, where every seed is done."""
+    if not metrics.METRICS[plan.metric].additive:
+        return {}, {}
+    whole = {
+        method: [score_of(records[seed], plan.metric) for seed in plan.seeds]
+        for method, records in done.items()
+        if all(seed in records for seed in plan.seeds)
+        and all(r.scores["test"][plan.metric]["value"] is not None for r in records.values())
+    }
+    against: dict[str, metrics.Comparison] = {}
+    if plan.baseline in whole and len(whole) > 1:
+        against = metrics.compare(whole, plan.baseline, alpha=LEVEL, power=POWER, trials=trials)
+    controlled: dict[str, metrics.Comparison] = {}
+    controls = {method: plan.control_of(method) for method in whole}
+    for control in dict.fromkeys(controls.values()):
+        if control is not None and control in whole:
+            group = [m for m in whole if controls[m] == control]
+            systems = {m: whole[m] for m in (control, *group)}
+            controlled |= metrics.compare(systems, control, alpha=LEVEL, power=POWER, trials=trials)
+    return against, controlled
+
+
+def _cell(
+    plan: Plan,
+    method: str,
+    corpus: str,
+    records: Mapping[int, Record],
+    failures: dict[int, str],
+    baseline: metrics.Comparison | None,
+    control: metrics.Comparison | None,
+) -> Cell:
+    ordered = [records[seed] for seed in plan.seeds if seed in records]
+    scores = {}
+    for name in plan.metrics:
+        found = [record.scores["test"][name]["value"] for record in ordered]
+        if found and None not in found:
+            scores[name] = _spread(found)
+    mean, deviation = scores.get(plan.metric, (None, None))
+    return Cell(
+        values={
+            seed: records[seed].scores["test"][plan.metric]["value"]
+            for seed in plan.seeds
+            if seed in records
+        },
+        mean=mean,
+        deviation=deviation,
+        scores=scores,
+        baseline=baseline,
+        control=control,
+        control_name=plan.control_of(method) if method in plan.methods else None,
+        published=plan.published(method, corpus),
+        seconds=_mean([record.result["seconds"] for record in ordered]),
+        samples=_mean([record.result["samples"] for record in ordered]),
+        failures=failures,
+    )
+
+
+def _spread(values: Sequence[float]) -> tuple[float, float | None]:
+    mean = statistics.fmean(values)
+    return mean, statistics.stdev(values) if len(values) > 1 else None
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    return statistics.fmean(values) if values else None
+
+
+def _signatures(trial: Trial) -> tuple[dict[str, dict[str, str]], list[str]]:
+    """Return the signature of every metric, and what was scored by several."""
+    found: dict[str, dict[str, str]] = {}
+    differing = []
+    for entry in trial.entries:
+        if entry.record is None:
+            continue
+        here = found.setdefault(entry.corpus, {})
+        for metric in trial.plan.metrics:
+            signature = entry.record.scores["test"][metric]["signature"]
+            if here.setdefault(metric, signature) != signature:
+                differing.append(f"{metric} on {entry.corpus} was scored in several ways")
+    return found, list(dict.fromkeys(differing))

@@ -1,0 +1,171 @@
+"""The page in headless Chromium; AUGLESS_SCREENSHOTS names a folder that keeps what it looks like.
+
+AUGLESS_CHROMIUM names the browser if it is not on the path.
+"""
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from augless import reports, trials
+from augless.reports import answers, evidence
+from test_reports import hostile, plan_of, synthetic
+
+SIZES = {"desk": (1280, 900), "phone": (390, 844)}
+NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _quick():
+    with pytest.MonkeyPatch.context() as patch:
+        whole = trials.table
+        patch.setattr(trials, "table", lambda trial: whole(trial, trials=500))
+        yield
+
+
+@pytest.fixture(scope="module")
+def browser():
+    sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    found = [os.environ.get("AUGLESS_CHROMIUM"), *map(shutil.which, NAMES)]
+    path = next(filter(None, found), None)
+    if path is None:
+        pytest.skip(f"there is no Chromium on the path: none of {', '.join(NAMES)}")
+    with sync_api.sync_playwright() as playwright:
+        # A container seldom lets Chromium build its sandbox; the page is our own.
+        found = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        yield found
+        found.close()
+
+
+@pytest.fixture(scope="module")
+def trial():
+    plan = plan_of(corpora=("toy-de-en", "multi30k-de-en"))
+    return synthetic(plan, failed={("linear", 2)}, sentences=120)
+
+
+@pytest.fixture(scope="module")
+def path(trial, tmp_path_factory):
+    return reports.report(trial, tmp_path_factory.mktemp("report"))
+
+
+class Visit:
+    """A page that is open, and all that it complained of or asked for."""
+
+    def __init__(self, browser, path, size, scheme="light", media="screen"):
+        width, height = SIZES[size]
+        self.context = browser.new_context(
+            viewport={"width": width, "height": height}, color_scheme=scheme
+        )
+        self.page = self.context.new_page()
+        self.page.emulate_media(media=media, color_scheme=scheme)
+        self.complaints, self.requests = [], []
+        self.page.on("console", lambda message: self.complaints.append(message.text))
+        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        self.page.on("dialog", lambda dialog: self.complaints.append(dialog.message))
+        self.page.on("request", lambda request: self.requests.append(request.url))
+        self.url = Path(path).resolve().as_uri()
+        self.page.goto(self.url)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.context.close()
+
+
+@pytest.fixture
+def shots(tmp_path):
+    folder = Path(os.environ.get("AUGLESS_SCREENSHOTS") or tmp_path)
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("size", SIZES)
+def test_the_page_renders(browser, path, trial, shots, size, scheme):
+    with Visit(browser, path, size, scheme) as visit:
+        page = visit.page
+        assert visit.complaints == []
+        assert [url for url in visit.requests if not url.startswith("data:")] == [visit.url]
+        wide = page.evaluate("document.documentElement.scrollWidth - window.innerWidth")
+        assert wide <= 0
+        answer = page.locator("#answer")
+        sentence = answers.answer(evidence.gather(trial).studies).sentence
+        assert answer.is_visible() and answer.inner_text() == sentence
+        box = answer.bounding_box()
+        assert box["y"] + box["height"] < SIZES[size][1], "the answer is not on the first screen"
+        page.screenshot(path=shots / f"top-{size}-{scheme}.png")
+        page.screenshot(path=shots / f"page-{size}-{scheme}.png", full_page=True, timeout=120_000)
+
+
+def luminance(colour):
+    numbers = [int(n) / 255 for n in colour.strip("rgb()").split(",")[:3]]
+    linear = [n / 12.92 if n <= 0.04045 else ((n + 0.055) / 1.055) ** 2.4 for n in numbers]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_lines_and_words_stand_out_from_the_paper(browser, path, scheme):
+    # A colour as numbers: a canvas knows every way in which CSS writes one.
+    script = """([what, property]) => {
+      const canvas = document.createElement("canvas").getContext("2d");
+      const found = new Set();
+      for (const element of document.querySelectorAll(what)) {
+        canvas.fillStyle = getComputedStyle(element)[property];
+        canvas.fillRect(0, 0, 1, 1);
+        const [r, g, b] = canvas.getImageData(0, 0, 1, 1).data;
+        found.add(`rgb(${r}, ${g}, ${b})`);
+      }
+      return [...found];
+    }"""
+    with Visit(browser, path, "desk", scheme) as visit:
+        (paper,) = visit.page.evaluate(script, ["body", "backgroundColor"])
+        kinds = [("svg .line", "stroke", 3.0), ("svg text.of", "fill", 4.5)]
+        kinds += [("p, dd, td, li, h2", "color", 4.5), ("svg text", "fill", 3.4)]
+        for what, property, least in kinds:
+            for colour in visit.page.evaluate(script, [what, property]):
+                low, high = sorted([luminance(paper), luminance(colour)])
+                contrast = (high + 0.05) / (low + 0.05)
+                assert contrast >= least, f"{what} in {colour} has {contrast:.2f} on {paper}"
+
+
+def test_words_in_figures_do_not_run_out_of_them(browser, path):
+    script = """() => [...document.querySelectorAll("svg")].flatMap(svg => {
+      const outer = svg.getBoundingClientRect();
+      return [...svg.querySelectorAll("text")].filter(text => {
+        const box = text.getBoundingClientRect();
+        return box.left < outer.left - 3 || box.right > outer.right + 3
+          || box.top < outer.top - 6 || box.bottom > outer.bottom + 3;
+      }).map(text => text.textContent);
+    })"""
+    for size in SIZES:
+        with Visit(browser, path, size) as visit:
+            assert visit.page.evaluate(script) == []
+
+
+def test_a_method_can_be_hidden_without_a_script(browser, path):
+    with Visit(browser, path, "desk") as visit:
+        line = visit.page.locator("svg .line.of-4").first
+        assert line.evaluate("e => getComputedStyle(e).opacity") == "1"
+        visit.page.locator("#show-4").uncheck()
+        visit.page.wait_for_timeout(400)
+        assert float(line.evaluate("e => getComputedStyle(e).opacity")) < 0.2
+
+
+def test_the_page_prints(browser, path, shots):
+    with Visit(browser, path, "desk", media="print") as visit:
+        visit.page.pdf(path=shots / "page.pdf", format="A4")
+        assert (shots / "page.pdf").stat().st_size > 10_000
+        assert visit.complaints == []
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_hostile_text_stays_text(browser, tmp_path, size):
+    with Visit(browser, reports.report(hostile(), tmp_path), size) as visit:
+        assert visit.complaints == []
+        assert [url for url in visit.requests if not url.startswith("data:")] == [visit.url]
+        assert visit.page.evaluate("document.querySelectorAll('script, img').length") == 0
+        wide = visit.page.evaluate("document.documentElement.scrollWidth - window.innerWidth")
+        assert wide <= 0

@@ -1,0 +1,514 @@
+"""Trials: the same table whatever happens in between, and test data kept for the end."""
+
+import dataclasses
+import json
+import shutil
+import subprocess
+import sys
+import time
+import tomllib
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from augless import corpora, metrics, trials
+from augless.trials import jobs, plans, records, summary, worker
+
+TINY = """
+title = "tiny"
+recipes = ["toy-de-en"]
+seeds = [1, 2]
+control = "matched"
+metric = "perplexity"
+metrics = ["bleu", "bleu-tokenised"]
+[overrides]
+corpus = {name = "toy-de-en", train = 48, valid = 8, test = 10}
+text.vocabulary.size = 150
+model = {name = "lstm", embedding = 8, hidden = 8}
+training = {epochs = 2, batch = 16, log_every = 1, save_every = 2}
+search = {name = "beam", size = 2, max_ratio = 1.0}
+validation = {name = "greedy", max_ratio = 1.0}
+[methods.plain]
+[methods.matched]
+matches = "exponential"
+[methods.exponential]
+terms.0.weighting = {name = "exponential"}
+[tune.exponential]
+terms.0.weighting.radius = [0.5, 2.0]
+"""
+BROKEN = """
+[methods.broken]
+training.optimizer = {name = "sgd", rate = 1e30}
+training.clip = 0.0
+"""
+
+
+def load(folder, content=TINY):
+    path = folder / "tiny.toml"
+    path.write_text(content)
+    return trials.Plan.load(str(path))
+
+
+def values(trial):
+    """Return all that may not depend on how a trial went."""
+    found = {}
+    for entry in trial.entries:
+        if entry.record is not None:
+            tables = {k: v.tobytes() for k, v in entry.record.statistics.items()}
+            key = (entry.corpus, entry.method, entry.seed)
+            found[key] = (entry.record.id, entry.record.scores, tables, entry.record.hypotheses)
+    return found
+
+
+@pytest.fixture(scope="module")
+def reference(tmp_path_factory):
+    """A trial that nobody disturbs, one run at a time; one of its methods cannot work."""
+    root = tmp_path_factory.mktemp("reference")
+    statuses = []
+    trial = trials.run(load(root, TINY + BROKEN), root=root, on_status=statuses.append)
+    return root, trial, statuses
+
+
+def test_a_trial_fills_the_table_and_a_failed_run_stops_no_other(reference):
+    _, trial, statuses = reference
+    failures = {(e.method, e.seed): e.failure for e in trial.entries if e.record is None}
+    assert set(failures) == {("broken", 1), ("broken", 2)}
+    assert all(reason.startswith("exit code 7: ") for reason in failures.values())
+    table = trials.table(trial, trials=200)
+    assert [row.method for row in table.rows] == ["plain", "matched", "exponential", "broken"]
+    cell = table["exponential"].cells["toy-de-en"]
+    assert len(cell.values) == 2 and cell.deviation is not None
+    assert cell.mean == pytest.approx(sum(cell.values.values()) / 2)
+    assert cell.baseline is not None and cell.control is not None
+    assert cell.control_name == "matched"
+    assert table["matched"].cells["toy-de-en"].control is None
+    assert table["broken"].cells["toy-de-en"].failures.keys() == {1, 2}
+    assert table["plain"].cells["toy-de-en"].samples == 96
+    assert statuses[-1].failed == 2
+    assert statuses[-1].done + statuses[-1].failed == statuses[-1].total == 10
+
+
+def test_hyper_parameters_are_chosen_on_the_validation_set_and_the_test_set_is_decoded_once(
+    reference,
+):
+    root, trial, _ = reference
+    choice = trial.chosen["exponential"]["toy-de-en"]
+    scores = [entry["score"] for entry in choice["tried"]]
+    assert len(scores) == 2 and choice["score"] == min(scores)  # perplexity
+    assert choice["values"] == choice["tried"][scores.index(min(scores))]["values"]
+    logs = [path.read_text() for path in (root / "logs").iterdir()]
+    final = [e for e in trial.entries if e.record is not None]
+    assert sum(log.count("decoding test") for log in logs) == len(final) == 6
+    tried = [trials.Record.load(path) for path in (root / "records").iterdir()]
+    assert [set(record.scores) for record in tried].count({"valid"}) == 1
+    radii = {e.record.recipe["terms.0.weighting.of.radius"] for e in final if e.method == "matched"}
+    assert radii == {*choice["values"].values()}
+
+
+def test_records_alone_make_the_same_table_on_another_machine(reference, tmp_path):
+    root, trial, _ = reference
+    shutil.copytree(root / "records", tmp_path / "committed")
+    plan = load(tmp_path)
+    again = trials.run(plan, root=tmp_path / "new", records=tmp_path / "committed")
+    assert again.complete and not (tmp_path / "new" / "runs").exists()
+    one, other = values(trial), values(again)
+    assert {k: v[:3] for k, v in one.items()} == {k: v[:3] for k, v in other.items()}
+    assert again.chosen == trial.chosen
+
+
+def test_records_stand_in_for_a_corpus_that_is_not_there(reference, monkeypatch):
+    root, trial, _ = reference
+    book = jobs.Book(trial.plan, jobs.Layout(root), workers=1, progress=lambda *_: None)
+    job = book.job("toy-de-en", "plain", 1, {})
+    monkeypatch.setattr(book, "prepared", lambda job: corpora.BadData("not\nthere"))
+    assert book.identifier(job) is None
+    assert book.record(job).id == trial.entries[0].record.id
+    assert book.failure(job) is None
+    other = book.job("toy-de-en", "plain", 9, {})
+    assert book.record(other) is None and book.failure(other) == "not there"
+
+
+def test_nothing_in_a_record_tells_where_on_the_machine_it_was_made(tmp_path):
+    for name in ("train", "valid", "test"):
+        for side in ("de", "en"):
+            (tmp_path / f"{name}.{side}").write_text("a b c\n")
+    plan = trials.own(
+        train=[tmp_path / "train.de", tmp_path / "train.en"],
+        valid=[tmp_path / "valid.de", tmp_path / "valid.en"],
+        test=[tmp_path / "test.de", tmp_path / "test.en"],
+        languages=("de", "en"),
+    )
+    book = jobs.Book(plan, jobs.Layout(tmp_path), workers=1, progress=lambda *_: None)
+    book.check()
+    job = book.job("files", "plain", 1, {})
+    resolved = book.resolved(job)
+    assert str(tmp_path) in job.command
+    assert str(tmp_path) not in jobs.portable(job, resolved)
+    assert str(tmp_path) not in json.dumps(jobs.settled(resolved))
+    assert [*plan.methods] == ["plain", "matched", "linear", "exponential"]
+    assert {*plan.tune} == {"linear", "exponential"} and plan.untuned == ["plain"]
+
+
+SCRIPT = """
+import sys
+from augless import trials
+trials.run(trials.Plan.load(sys.argv[1]), root=sys.argv[2], jobs=2)
+"""
+
+
+def test_stopped_and_killed_midway_a_trial_goes_on_to_the_same_table(reference, tmp_path):
+    _, undisturbed, _ = reference
+    plan, root = load(tmp_path), tmp_path / "root"
+
+    def begun():
+        return [*(root / "runs").glob("*/checkpoint-*")]
+
+    stopped = trials.run(plan, root=root, jobs=2, stop=lambda: bool(begun()))
+    assert not stopped.complete
+    assert not any(entry.failure for entry in stopped.entries)
+    before = {*begun()}
+
+    parent = subprocess.Popen([sys.executable, "-c", SCRIPT, tmp_path / "tiny.toml", root])
+    until(lambda: {*begun()} - before)
+    tree = descendants(parent.pid)
+    parent.kill()
+    parent.wait()
+    assert len(tree) >= 2
+    until(lambda: not any(Path(f"/proc/{pid}/cwd").exists() for pid in tree))
+
+    whole = trials.run(plan, root=root, jobs=2)
+    assert whole.complete
+    assert values(whole) == values(undisturbed)
+    same = dataclasses.replace(undisturbed, plan=plan, entries=undisturbed.entries[:6])
+    one, other = (trials.table(t, trials=200) for t in (whole, same))
+    for row in one.rows:
+        cells = [table[row.method].cells["toy-de-en"] for table in (one, other)]
+        timeless = [dataclasses.replace(cell, seconds=None) for cell in cells]
+        assert timeless[0] == timeless[1]
+
+
+def until(condition):
+    deadline = time.monotonic() + 240
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def descendants(process):
+    found = []
+    for path in Path(f"/proc/{process}/task").glob("*/children"):
+        for child in map(int, path.read_text().split()):
+            found += [child, *descendants(child)]
+    return found
+
+
+def test_no_time_is_no_run(tmp_path):
+    trial = trials.run(load(tmp_path), root=tmp_path / "root", max_minutes=0)
+    assert not trial.complete and not (tmp_path / "root" / "runs").exists()
+    assert all(entry.failure is None for entry in trial.entries)
+
+
+def test_a_forecast_lists_every_run_and_begins_none(tmp_path):
+    root = tmp_path / "root"
+    found = trials.forecast(load(tmp_path), root=root, jobs=2)
+    assert len(found.runs) == 2 + 2 * 3
+    assert all(run.seconds > 0 and run.share == 0 for run in found.runs)
+    assert len(found.measured) == 1
+    measured = next(iter(found.measured.values()))
+    assert measured.steps == 1 and measured.step > 0 and measured.epochs == 2
+    assert found.seconds == pytest.approx(sum(run.seconds for run in found.runs) / 2)
+    assert [path.name for path in root.iterdir()] == ["prepared"]
+
+
+def test_a_forecast_counts_what_is_done(reference, tmp_path):
+    root, _, _ = reference
+    plan = load(tmp_path)
+    found = trials.forecast(plan, root=root)
+    assert found.seconds == 0 and {run.note for run in found.runs} == {"done"}
+
+
+def test_collecting_runs_nothing(reference):
+    root, trial, _ = reference
+    assert values(trials.collect(trial.plan, root=root)) == values(trial)
+
+
+# Records
+
+
+def record(**changes):
+    generator = np.random.default_rng(0)
+    whole = {
+        "id": "0123456789ab",
+        "name": "toy",
+        "recipe": {"seed": 1},
+        "seed": 1,
+        "corpus": "c",
+        "versions": {"torch": "2"},
+        "command": "augless train toy",
+        "result": {"steps": 3, "seconds": 1.5, "samples": 30},
+        "scores": {"valid": {"bleu": {"value": 12.5, "signature": "s"}}},
+        "statistics": {
+            "valid/bleu": generator.integers(0, 300, (5, 10)).astype(np.float64),
+            "valid/nats": generator.random(5),
+        },
+        "history": [{"kind": "epoch", "step": 3}],
+    }
+    return trials.Record(**{**whole, **changes})
+
+
+def same(one, other):
+    for field in dataclasses.fields(trials.Record):
+        a, b = getattr(one, field.name), getattr(other, field.name)
+        if field.name == "statistics":
+            assert a.keys() == b.keys()
+            assert all(np.array_equal(a[key], b[key]) for key in a)
+        else:
+            assert a == b, field.name
+
+
+def test_a_record_comes_back_as_it_was(tmp_path):
+    record().save(tmp_path / "r")
+    same(trials.Record.load(tmp_path / "r"), record())
+    assert sum(path.stat().st_size for path in (tmp_path / "r").iterdir()) < 2000
+
+
+def test_numbers_that_json_cannot_say_become_none(tmp_path):
+    scores = {"test": {"perplexity": {"value": float("inf"), "signature": "s"}}}
+    record(scores=scores).save(tmp_path / "r")
+    assert trials.Record.load(tmp_path / "r").scores["test"]["perplexity"]["value"] is None
+
+
+def test_a_record_of_the_same_run_joins_its_scores(tmp_path):
+    record().save(tmp_path / "r")
+    more = {"test": {"bleu": {"value": 1.0, "signature": "s"}}}
+    record(scores=more, statistics={"test/bleu": np.ones((2, 10))}).save(tmp_path / "r")
+    found = trials.Record.load(tmp_path / "r")
+    assert found.scores == record().scores | more
+    assert {*found.statistics} == {"valid/bleu", "valid/nats", "test/bleu"}
+    assert len([*(tmp_path / "r").iterdir()]) == 2
+
+
+@pytest.mark.parametrize("place", range(0, 100, 7))
+def test_a_damaged_record_is_none(tmp_path, place):
+    record().save(tmp_path / "r")
+    for path in sorted((tmp_path / "r").iterdir()):
+        content = bytearray(path.read_bytes())
+        content[place * len(content) // 100] ^= 1
+        shutil.copytree(tmp_path / "r", tmp_path / f"bad {path.name}")
+        (tmp_path / f"bad {path.name}" / path.name).write_bytes(content)
+        with pytest.raises(trials.BadRecord, match="can be used"):
+            trials.Record.load(tmp_path / f"bad {path.name}")
+
+
+def test_an_absent_record_and_a_foreign_one_are_refused(tmp_path):
+    with pytest.raises(trials.BadRecord, match="it is not there"):
+        trials.Record.load(tmp_path / "r")
+    (tmp_path / "r").mkdir()
+    (tmp_path / "r" / "record.json").write_text('{"format": "another"}')
+    with pytest.raises(trials.BadRecord, match="format"):
+        trials.Record.load(tmp_path / "r")
+
+
+def test_hypotheses_lie_beside_the_record_and_may_be_anything(tmp_path):
+    lines = ["a\u2028b", "", "c\r", "d"]
+    records.save_hypotheses(tmp_path, {"test": lines})
+    assert record().with_hypotheses(tmp_path).hypotheses == {"test": lines}
+    assert record().with_hypotheses(tmp_path / "none").hypotheses is None
+
+
+def test_a_history_is_thinned_between_epochs_only():
+    history = [{"kind": "interval", "step": i} for i in range(1000)]
+    history.insert(500, {"kind": "epoch", "step": 500})
+    kept = worker.thinned(history)
+    assert len(kept) == 201 and kept[100]["kind"] == "epoch"
+    assert worker.thinned(history[:50]) == history[:50]
+
+
+# Plans
+
+
+@pytest.mark.parametrize("small", [False, True])
+@pytest.mark.parametrize("name", sorted({*trials.shipped()} - {"own"}))
+def test_every_shipped_plan_can_be_followed(name, small):
+    plan = trials.Plan.load(name, small=small)
+    book = jobs.Book(plan, jobs.Layout(Path("nowhere")), workers=1, progress=lambda *_: None)
+    book.check()
+    assert plan.small == small
+    if small:
+        toys = [book.resolved(book.job(c, plan.baseline, 1, {})) for c in plan.recipes]
+        assert all(isinstance(r.recipe.corpus, corpora.toy.Toy) for r in toys)
+
+
+def test_the_paper_stands_beside_ours():
+    plan = trials.Plan.load("table1")
+    assert plan.published("WD+OURS", "En-It") == 27.15
+    assert plan.published("CE+BT", "De-En") == 29.35
+    assert plan.published("CE+exact", "De-En") is None
+    assert trials.Plan.load("table1", small=True).published("CE", "De-En") is None
+    dialogue = trials.Plan.load("table2")
+    assert dialogue.published("CE", "Reddit") == 7.22
+    assert dialogue.published("Human", "Reddit", "distinct-2") == 0.897
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"titel": "x"}, "there is no key 'titel'; did you mean 'title'?"),
+        ({"baseline": "plane"}, "baseline names 'plane'; did you mean 'plain'?"),
+        ({"control": "x"}, "control names 'x'"),
+        ({"metric": "blue"}, "metric names 'blue'; did you mean 'bleu'?"),
+        ({"seeds": [1, 1]}, "seeds are [1, 1]; they must be different"),
+        ({"seeds": ["a"]}, "seeds is ['a']; it must be whole numbers"),
+        ({"seeds": []}, "seeds are []"),
+        ({"recipes": ["a", "a"]}, "two of the same name"),
+        ({"recipes": {"a": {}}}, "recipes.a.recipe is not given"),
+        ({"methods": {}}, "at least one recipe and one method"),
+        ({"methods": {"plain": 3}}, "methods.plain is 3; it must be a table"),
+        ({"methods": {"plain": {"seed": 3}}}, "methods.plain sets seed"),
+        ({"methods": {"plain": {"corpus": {"train": 3}}}}, "methods.plain sets corpus"),
+        ({"methods": {"plain": {"matches": "a"}}}, "methods.plain.matches names 'a'"),
+        (
+            {"methods": {"plain": {"published": {"toy-de": 3}}}},
+            "published names 'toy-de'; did you mean 'toy-de-en'?",
+        ),
+        ({"tune": {"plian": {"a": [1]}}}, "tune.plian names 'plian'; did you mean 'plain'?"),
+        ({"tune": {"plain": {"a": 1}}}, "tune.plain.a is 1; it must be a list"),
+        ({"tune": {"plain": {"a": [1]}}, "budget": 2}, "budget is 2, but tune has 1"),
+        (
+            {"methods": {"plain": {}, "b": {}}, "tune": {"plain": {"a": [1]}, "b": {"a": [1, 2]}}},
+            "as many combinations: plain 1, b 2",
+        ),
+        ({"view": "pie"}, "view is 'pie'"),
+    ],
+)
+def test_a_bad_plan_is_refused_in_a_line(change, message):
+    content = {"title": "t", "recipes": ["toy-de-en"], "methods": {"plain": {}}} | change
+    with pytest.raises(trials.BadPlan) as caught:
+        plans._strict("", content, plans.KEYS)
+        plans._built("bad", content, False)
+    assert message in str(caught.value)
+    assert len(str(caught.value).splitlines()) <= 3
+
+
+def test_a_mistake_in_a_method_is_found_before_any_work(tmp_path):
+    plan = load(tmp_path, TINY.replace('name = "exponential"', 'name = "exponental"'))
+    with pytest.raises(trials.BadPlan, match=r"exponential on toy-de-en: .*'exponential'\?"):
+        trials.run(plan, root=tmp_path / "root")
+    assert not (tmp_path / "root").exists()
+
+
+def test_a_control_of_nothing_is_refused(tmp_path):
+    plan = load(tmp_path, TINY.replace('matches = "exponential"', 'matches = "plain"'))
+    with pytest.raises(trials.BadPlan, match="only plain ones"):
+        trials.run(plan, root=tmp_path / "root")
+
+
+def test_a_corpus_that_is_not_there_is_said_before_any_work(tmp_path):
+    with pytest.raises(corpora.BadData, match="iwslt14"):
+        trials.run(trials.Plan.load("figure2"), root=tmp_path / "root")
+
+
+def test_plans_that_do_not_exist_are_refused_with_a_hint(tmp_path):
+    with pytest.raises(trials.BadPlan, match="did you mean 'table1'"):
+        trials.Plan.load("tabel1")
+    with pytest.raises(trials.BadPlan, match="there is no plan file"):
+        trials.Plan.load(str(tmp_path / "x.toml"))
+    (tmp_path / "x.toml").write_text("a = ")
+    with pytest.raises(trials.BadPlan, match="is not TOML"):
+        trials.Plan.load(str(tmp_path / "x.toml"))
+
+
+def test_a_plan_can_be_changed_key_by_key():
+    changes = [
+        "seeds=[7]",
+        "overrides.training.epochs=3",
+        "recipes.De-En.corpus.path=elsewhere",
+        "methods.CE.training.batch=8",
+    ]
+    plan = trials.Plan.load("figure2", changes)
+    assert plan.seeds == (7,) and plan.overrides == {"training.epochs": 3}
+    assert plan.recipes["De-En"].overrides == {"corpus.path": "elsewhere"}
+    assert plan.methods["CE"].overrides == {"training.batch": 8}
+    for bad in ("seeds", "x=1", "methods=1"):
+        with pytest.raises(trials.BadPlan):
+            trials.Plan.load("figure2", [bad])
+
+
+@pytest.mark.parametrize(
+    "value",
+    [1, 1.5, 1e-4, True, "a 'b' \"c\" \\ ü \x7f", [1, "x"], {"name": "x", "of": {"a b": [1.0]}}],
+)
+def test_what_is_written_reads_back(value):
+    written = plans.written({"key": value})[0].removeprefix("key=")
+    assert tomllib.loads(f"x = {written}")["x"] == value
+
+
+def test_a_table_with_a_name_replaces_and_one_without_changes():
+    flat = plans._flat({"terms": {"0": {"weighting": {"name": "x", "a": 1}}}, "m": {"b": 2}})
+    assert flat == {"terms.0.weighting": {"name": "x", "a": 1}, "m.b": 2}
+
+
+def test_combinations_are_all_products():
+    plan = trials.Plan.load("own")
+    assert len(plan.points("exponential")) == plan.budget == 6
+    assert plan.points("exponential")[1] == {
+        "terms.0.weighting.radius": 0.5,
+        "terms.0.weighting.strength": 1.0,
+    }
+
+
+def test_help_does_not_wait_for_torch():
+    check = "import sys, augless.trials; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", check]).returncode == 0
+
+
+# Tables
+
+
+def invented(seed, shift):
+    """Make a record whose BLEU statistics are those of copies of a sentence, some of it wrong."""
+    generator = np.random.default_rng([seed, 7])
+    matched = generator.integers(3, 6, 60) + (generator.random(60) < shift)
+    rows = np.zeros((60, 10))
+    rows[:, :2], rows[:, 6:] = 10, [10, 9, 8, 7]
+    rows[:, 2:6] = matched[:, None] - np.arange(4) * 0.5
+    score = metrics.score_of(metrics.METRICS["bleu"](), rows, "s")
+    scores = {"test": {"bleu": {"value": score.value, "signature": "s"}}}
+    return dataclasses.replace(record(seed=seed), scores=scores, statistics={"test/bleu": rows})
+
+
+def test_a_table_compares_with_the_baseline_and_with_the_control():
+    content = {
+        "title": "t",
+        "recipes": ["toy-de-en"],
+        "methods": {"plain": {}, "better": {}, "control": {"matches": "better"}, "late": {}},
+        "published_only": {"BT": {"toy-de-en": 30}},
+    }
+    plan = plans._built("p", content, False)
+    shifts = {"plain": 0.0, "better": 0.9, "control": 0.0}
+    entries = [
+        trials.Entry(
+            corpus="toy-de-en",
+            method=method,
+            seed=seed,
+            record=invented(seed, shifts[method]) if method in shifts else None,
+            failure=None,
+        )
+        for method in plan.methods
+        for seed in plan.seeds
+    ]
+    trial = trials.Trial(plan=plan, entries=entries, sources={}, references={}, chosen={})
+    table = trials.table(trial, trials=500)
+    better, control = (table[m].cells["toy-de-en"] for m in ("better", "control"))
+    assert better.baseline.significant and better.control.significant
+    assert better.baseline.difference > 0 and better.baseline.smallest_detectable > 0
+    assert control.baseline.difference == 0 and not control.baseline.significant
+    assert table["late"].cells["toy-de-en"].mean is None
+    assert table["BT"].published_only and table["BT"].cells["toy-de-en"].published == 30
+    assert "late on toy-de-en: 3 of 3 seeds left" in table.warnings
+    assert not trial.complete
+    assert (
+        summary.score_of(entries[0].record, "bleu").value
+        == entries[0].record.scores["test"]["bleu"]["value"]
+    )
