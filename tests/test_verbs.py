@@ -361,3 +361,55 @@ def test_minutes_are_respected_roughly(tmp_path):
         "train", "toy-de-en", *SMALL, "training.epochs=10000", "--max-minutes", "0.05", cwd=tmp_path
     )
     assert done.returncode == 75 and time.monotonic() - began < 120
+
+
+PLAN = """
+title = "Tiny <b>trial</b>"
+recipes = ["toy-de-en"]
+seeds = [1]
+metric = "bleu"
+[overrides]
+corpus = {name = "toy-de-en", train = 80, valid = 8, test = 8}
+text.vocabulary = {name = "subwords", size = 150}
+model = {name = "lstm", embedding = 16, hidden = 16}
+training.epochs = 2
+[methods.plain]
+[methods.exponential]
+terms.0.weighting = "exponential"
+"""
+
+
+def test_a_trial_is_listed_run_gone_on_with_and_reported(tmp_path):
+    (tmp_path / "tiny.toml").write_text(PLAN, "utf-8")
+    done = run("trial", "tiny.toml", "--dry-run", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "measured: plain on toy-de-en" in done.stdout and "2 runs" in done.stdout
+    done = run("report", "tiny.toml", cwd=tmp_path)
+    assert done.returncode == 2 and "start augless trial" in done.stderr
+    done = run("trial", "tiny.toml", "--max-minutes", "0", cwd=tmp_path)
+    assert done.returncode == 75 and "the same command goes on" in done.stderr, done.stderr
+    done = run("trial", "tiny.toml", "--jobs", "2", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    page = tmp_path / done.stdout.strip().split("\n")[-1]
+    assert "Tiny &lt;b&gt;trial" in page.read_text("utf-8")
+    assert "exponential" in done.stdout and "plain" in done.stdout
+    again = run("trial", "tiny.toml", cwd=tmp_path)
+    assert again.stdout == done.stdout
+    reported = run("report", "tiny.toml", cwd=tmp_path)
+    assert reported.stdout == done.stdout
+    answer = json.loads(run("report", "tiny.toml", "--json", cwd=tmp_path).stdout)
+    assert {one["method"] for one in answer["runs"]} == {"plain", "exponential"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("trial",), "give a plan"),
+        (("trial", "dmo"), "did you mean 'demo'"),
+        (("trial", "demo", "--train", "a", "b"), "not both"),
+        (("trial", "--train", "a", "b"), "--valid"),
+    ],
+)
+def test_a_plan_that_cannot_be_followed_is_refused(inside, arguments, message):
+    code, printed = inside(*arguments)
+    assert code == 2 and message in printed and printed.count("\n") <= 3
