@@ -124,6 +124,22 @@ CASES = [
     *(("transformer", objective, "momentum") for objective in ("normalised", "wasserstein")),
     *(("lstm", "wasserstein", optimizer) for optimizer in OPTIMIZERS),
 ]
+SETTINGS = {
+    "pieces": {"accumulate": 3},
+    "tokens": {"batch_by": "tokens", "batch": 45, "per": "token"},
+    "patience": {"patience": 1},
+    "weights": {"pairs": digits(40, weight=np.linspace(0, 2, 40))},
+}
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_a_run_stopped_at_every_step_ends_the_same_whatever_the_settings(tmp_path, name):
+    knobs = {"terms": OBJECTIVES["normalised"], **SETTINGS[name]}
+    whole, pieces = new_run(tmp_path / "whole"), new_run(tmp_path / "pieces")
+    fit(whole, trainer(**knobs))
+    while not fit(pieces, trainer(**knobs), stop=lambda: True):
+        pass
+    assert everything(pieces) == everything(whole)
 
 
 @pytest.mark.parametrize(("model", "objective", "optimizer"), CASES)
@@ -135,7 +151,7 @@ def test_a_run_stopped_at_every_step_ends_with_the_same_bits(tmp_path, model, ob
     sittings = 1
     while not fit(pieces, trainer(**knobs), stop=lambda: True):
         sittings += 1
-    assert sittings == 11  # ten steps, and the validation after the last
+    assert sittings == 12  # ten steps and two validations
     assert everything(pieces) == everything(whole)
 
 
@@ -298,7 +314,9 @@ def test_records_hold_what_is_promised(tmp_path):
     kinds = [record["kind"] for record in run.metrics()]
     assert kinds == ["interval", "interval", "epoch", "interval", "interval", "interval", "epoch"]
     interval, epoch = run.metrics()[0], run.metrics()[-1]
-    assert {"rate", "gradient_norm", "tokens_per_second", "samples", "tokens"} <= set(interval)
+    for record in (interval, epoch):
+        assert {"rate", "gradient_norm", "tokens_per_second", "samples", "tokens"} <= set(record)
+        assert record["gradient_norm"] > 0
     assert set(epoch["scores"]) == {"loss"} and len(seen) == len(kinds)
     assert epoch["samples"] == 80 and sum(epoch["terms"][0]["histogram"]) == 40
     for one in (*interval["terms"], *epoch["terms"]):
@@ -331,6 +349,19 @@ def test_statistics_of_weights_equal_numpys():
     assert found["histogram"] == np.histogram(loss, edges)[0].tolist()
 
 
+def test_a_spread_of_weights_does_not_need_a_spread_of_lengths():
+    tally = training.terms.Tally()
+    weights = torch.tensor([1.0, 1.5, 1.7, 1.9])
+    tally.add(torch.ones(4), weights, torch.full((4,), 5), 1.0)
+    assert tally.summary()["weight_sd"] == pytest.approx(float(weights.std(correction=0)))
+
+
+def test_validation_is_never_weighted():
+    model = trainer().model
+    weighted = digits(10, seed=9, weight=np.linspace(0, 5, 10))
+    assert np.array_equal(training.nats(model, weighted)[0], training.nats(model, digits(10, 9))[0])
+
+
 def test_nats_are_those_of_each_pair_alone_and_leave_the_mode():
     one = trainer()
     one.model.train()
@@ -360,7 +391,7 @@ def test_a_loss_that_is_not_finite_is_caught_that_step_and_never_saved(tmp_path,
         take(rows)
 
     one.step = poisoned
-    message = f"not finite at step {step} .*\ntraining pairs of"
+    message = f"not finite at step {step} .*\nrows of the batch in the prepared corpus: "
     with pytest.raises(training.NotFinite, match=message):
         fit(run, one)
     last = run.last()

@@ -217,7 +217,8 @@ def test_a_forecast_lists_every_run_and_begins_none(tmp_path):
     assert len(found.measured) == 1
     measured = next(iter(found.measured.values()))
     assert measured.steps == 1 and measured.step > 0 and measured.epochs == 2
-    assert found.seconds == pytest.approx(sum(run.seconds for run in found.runs) / 2)
+    total = sum(run.seconds for run in found.runs)
+    assert found.seconds == pytest.approx(measured.startup + total / 2)
     assert [path.name for path in root.iterdir()] == ["prepared"]
 
 

@@ -5,6 +5,7 @@ A verb imports what it needs when it is called, so that help answers at once.
 
 from __future__ import annotations
 
+import io
 import os
 import signal
 import sys
@@ -64,6 +65,9 @@ def main() -> None:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     # Closed by whoever called: then nobody reads, and no file of ours may get the number 1 or 2.
     sys.stdout, sys.stderr = (stream or _nowhere() for stream in (sys.stdout, sys.stderr))
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(encoding="utf-8", errors="backslashreplace")
     try:
         try:
             app()

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import statistics
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,27 +16,40 @@ if TYPE_CHECKING:
     from augless import metrics
 
 
+def _metrics(incomplete: str) -> list[str]:
+    from augless import metrics
+
+    return [name for name in metrics.METRICS if name.startswith(incomplete)]
+
+
 def score(
     hypotheses: Annotated[
         list[str] | None,
-        typer.Argument(help="FILE, or NAME=FILE,FILE,... with a file for each seed."),
+        typer.Argument(help="FILE, or NAME=FILE,FILE,... with a file for each seed; - is stdin."),
     ] = None,
     references: Annotated[
-        list[Path] | None, typer.Option("--references", "-r", help="What a person wrote.")
+        list[str] | None, typer.Option("--references", "-r", help="What a person wrote.")
     ] = None,
     metric: Annotated[
-        list[str] | None, typer.Option("--metric", "-m", help="May come several times.")
+        list[str] | None,
+        typer.Option(
+            "--metric",
+            "-m",
+            help="May come several times; bleu and chrf if not given. See augless list metrics.",
+            autocompletion=_metrics,
+        ),
     ] = None,
+    language: Annotated[
+        str, typer.Option(help="Whose rules tokenise, for metrics that do.")
+    ] = "en",
     baseline: Annotated[
         str | None, typer.Option(help="The system others are compared with; else the first.")
     ] = None,
     run: Annotated[
         list[str] | None,
-        typer.Option(
-            help="A run, for perplexity: RUN, or NAME=RUN,RUN,... with one for each seed."
-        ),
+        typer.Option(help="For perplexity: RUN, or NAME=RUN,RUN,... with one for each seed."),
     ] = None,
-    source: Annotated[Path | None, typer.Option(help="The source lines, for perplexity.")] = None,
+    source: Annotated[str | None, typer.Option(help="The source lines, for perplexity.")] = None,
     as_json: options.Json = False,
 ) -> None:
     """Score generated text, and say whether systems differ.
@@ -44,52 +58,102 @@ def score(
 
       augless score output.en -r test.en
 
-      augless score plain=p1.en,p2.en,p3.en law=l1.en,l2.en,l3.en -r test.en -m bleu -m chrf
+      augless score plain=p1.en,p2.en law=l1.en,l2.en -r test.en -m bleu
 
-      augless score --run runs/toy-de-en-0123456789ab --source test.de -r test.en
+      augless score --run runs/RUN --source test.de -r test.en
     """
-    from augless import metrics, recipes
+    from augless import recipes
 
-    if not references or bool(hypotheses) == bool(run):
-        raise recipes.BadRecipe("give hypotheses or --run, and --references FILE")
-    streams = [list(writing.lines(path)) for path in references]
-    found: dict[str, dict[str, list[metrics.Score]]] = {}
-    if run:
-        if source is None:
-            raise recipes.BadRecipe("perplexity needs the source lines too: --source FILE")
-        names = metric or ["perplexity", "bits-per-token"]
-        sources = list(writing.lines(source))
-        for system, folders in _systems(run).items():
-            measured = [_measured(folder, sources, streams[0]) for folder in folders]
-            for name in names:
-                scores = [metrics.score(name, nats=n, tokens=t) for n, t in measured]
-                found.setdefault(name, {})[system] = scores
-    else:
-        for system, files in _systems(hypotheses or []).items():
-            for name in metric or ["bleu", "chrf"]:
-                found.setdefault(name, {})[system] = [
-                    metrics.score(name, list(writing.lines(Path(file))), streams) for file in files
-                ]
-    results = {name: _result(systems, baseline) for name, systems in found.items()}
+    if bool(hypotheses) == bool(run):
+        raise recipes.BadRecipe("give hypotheses or --run, and what to score against: -r FILE")
+    systems = _systems(run or hypotheses or [])
+    names = metric or (["perplexity", "bits-per-token"] if run else ["bleu", "chrf"])
+    chosen = {name: _metric(name, language) for name in names}
+    if not references and (run or any(one.needs_references for one in chosen.values())):
+        raise recipes.BadRecipe("give what a person wrote: --references FILE")
+    if run and source is None:
+        raise recipes.BadRecipe("perplexity needs the source lines too: --source FILE")
+    read = _reader()
+    streams = [read(path) for path in references or []]
+    found: dict[str, dict[str, list[metrics.Score]]] = {name: {} for name in names}
+    for system, places in systems.items():
+        for name, one in chosen.items():
+            found[name][system] = []
+            for place in places:
+                if run:
+                    made = _of_run(one, place, read(source or "-"), streams[0])
+                else:
+                    made = _of_file(one, place, read(place), streams)
+                found[name][system].append(made)
+    results = {name: _result(one, baseline) for name, one in found.items()}
     if as_json:
         print(terminal.as_json(results))
         return
     print("\n\n".join(_page(name, result) for name, result in results.items()))
 
 
+def _metric(name: str, language: str) -> metrics.Metric:
+    from augless import metrics, recipes
+
+    if name not in metrics.METRICS:
+        hint = recipes.hint(name, metrics.METRICS)
+        raise recipes.BadRecipe(f"there is no metric {name!r}{hint}\n{', '.join(metrics.METRICS)}")
+    kind = metrics.METRICS[name]
+    knobs = {knob.name for knob in dataclasses.fields(kind)}
+    made: metrics.Metric = kind(language=language) if "language" in knobs else kind()
+    return made
+
+
 def _systems(written: Sequence[str]) -> dict[str, list[str]]:
-    found = {}
+    from augless import recipes
+
+    found: dict[str, list[str]] = {}
     for one in written:
         name, equals, files = one.partition("=")
         named = equals and not Path(one).exists()
-        found[name if named else one] = files.split(",") if named else [one]
+        system = name if named else one
+        if system in found:
+            raise recipes.BadRecipe(f"{system} is given twice; put its files together: NAME=A,B")
+        found[system] = files.split(",") if named else [one]
     return found
 
 
-def _measured(folder: str, sources: list[str], references: list[str]) -> tuple[Any, Any]:
+def _reader() -> Callable[[str], list[str]]:
+    """Return what reads the lines of a file, each file once: standard input has no second time."""
+    kept: dict[str, list[str]] = {}
+
+    def read(path: str) -> list[str]:
+        if path not in kept:
+            kept[path] = list(writing.lines(Path(path)))
+        return kept[path]
+
+    return read
+
+
+def _of_file(
+    metric: metrics.Metric, place: str, lines: list[str], streams: list[list[str]]
+) -> metrics.Score:
+    from augless import metrics
+
+    try:
+        return metrics.score(metric, lines, streams)
+    except metrics.BadScores as error:
+        raise metrics.BadScores(f"{place}: {error}") from None
+
+
+def _of_run(
+    metric: metrics.Metric, place: str, sources: list[str], references: list[str]
+) -> metrics.Score:
+    from augless import metrics
     from augless.recipes import following
 
-    return following.nats(folder, sources, references)
+    try:
+        nats, tokens, vocabulary = following.nats(place, sources, references)
+        if isinstance(metric, metrics.Perplexity):  # comparable over one vocabulary only
+            metric = dataclasses.replace(metric, vocabulary=vocabulary)
+        return metrics.score(metric, nats=nats, tokens=tokens)
+    except metrics.BadScores as error:
+        raise metrics.BadScores(f"{place}: {error}") from None
 
 
 def _result(systems: dict[str, list[metrics.Score]], baseline: str | None) -> dict[str, Any]:
@@ -109,40 +173,46 @@ def _result(systems: dict[str, list[metrics.Score]], baseline: str | None) -> di
         result["systems"][system] = one
     if len(systems) > 1 and systems[first][0].metric.additive:
         for system, comparison in metrics.compare(systems, first).items():
-            result["systems"][system]["comparison"] = vars(comparison)
+            bootstrap = metrics.paired_bootstrap(systems[system], systems[first]).p
+            result["systems"][system]["comparison"] = {**vars(comparison), "bootstrap_p": bootstrap}
     return result
 
 
 def _page(name: str, result: dict[str, Any]) -> str:
     systems = result["systems"]
     compared = any("comparison" in one for one in systems.values())
+    digits = 4 if max(one["mean"] for one in systems.values()) <= 1 else 2
     head = ["system", name, "sd" if any(one["sd"] for one in systems.values()) else "95 %"]
     if compared:
-        head += [f"- {result['baseline']}", "p", "p (Holm)", "smallest seen", ""]
+        head += [f"- {result['baseline']}", "p", "p (Holm)", "p (bootstrap)", "p (seeds)"]
+        head += ["smallest seen", ""]
     rows = [head]
     for system, one in systems.items():
         spread = ""
         if one["sd"] is not None:
-            spread = f"{one['sd']:.2f}"
+            spread = f"{one['sd']:.{digits}f}"
         elif one.get("interval"):
-            spread = "{:.2f} to {:.2f}".format(*one["interval"])
-        row = [system, f"{one['mean']:.2f}", spread]
+            spread = " to ".join(f"{end:.{digits}f}" for end in one["interval"])
+        row = [system, f"{one['mean']:.{digits}f}", spread]
         if compared:
-            row += _compared(one.get("comparison"))
+            row += _compared(one.get("comparison"), digits)
         rows.append(row)
     return f"{terminal.table(rows)}\n{next(iter(systems.values()))['signature']}"
 
 
-def _compared(comparison: dict[str, Any] | None) -> list[str]:
+def _compared(comparison: dict[str, Any] | None, digits: int) -> list[str]:
     if comparison is None:
-        return [""] * 5
+        return [""] * 7
     sure = "significant" if comparison["significant"] else "not significant"
     if not comparison["every_seed_agrees"]:
         sure += ", seeds disagree"
+    seeds = comparison["method_p"]
     return [
-        f"{comparison['difference']:+.2f}",
+        f"{comparison['difference']:+.{digits}f}",
         f"{comparison['p']:.4f}",
         f"{comparison['holm_p']:.4f}",
-        f"{comparison['smallest_detectable']:.2f}",
+        f"{comparison['bootstrap_p']:.4f}",
+        "" if seeds is None else f"{seeds:.4f}",
+        f"{comparison['smallest_detectable']:.{digits}f}",
         sure,
     ]

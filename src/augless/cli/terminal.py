@@ -12,12 +12,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
 
+STOPPED = 75  # the exit code of work that was saved and can go on
+
 
 class Progress:
     """Progress on stderr: a bar with the time left on a terminal, a line now and then elsewhere."""
 
     def __enter__(self) -> Progress:
         self._stage, self._bar, self._spoken = "", None, 0.0
+        self._tasks: dict[str, Any] = {}
         if sys.stderr.isatty():
             from rich.console import Console
             from rich.progress import (
@@ -40,9 +43,9 @@ class Progress:
     def __call__(self, stage: str, done: int, total: int | None) -> None:
         """Say how far a stage is."""
         if self._bar is not None:
-            if stage != self._stage:
-                self._task = self._bar.add_task(stage, total=total)
-            self._bar.update(self._task, completed=done, total=total)
+            if stage not in self._tasks:
+                self._tasks[stage] = self._bar.add_task(stage, total=total)
+            self._bar.update(self._tasks[stage], completed=done, total=total)
         elif stage != self._stage or time.monotonic() - self._spoken > 10:
             share = f": {done / total:.0%}" if total else ""
             print(f"{stage}{share}", file=sys.stderr, flush=True)
@@ -79,8 +82,13 @@ class Stop:
     def _note(self, number: int, _: object) -> None:
         again, self.by = bool(self.by), signal.Signals(number).name
         if again or not self._heeded:  # a second time, or nobody looks: at once
-            raise SystemExit(75)
-        print(f"augless: {self.by}: saving after this step", file=sys.stderr, flush=True)
+            self._say("ending; the same command goes on")
+            raise SystemExit(STOPPED)
+        self._say("saving after this step")
+
+    def _say(self, what: str) -> None:
+        # Not print: the signal may have come in the middle of one.
+        os.write(2, f"augless: {self.by}: {what}\n".encode())
 
 
 def table(rows: Sequence[Sequence[str]], left: int = 1) -> str:
@@ -107,13 +115,30 @@ def print_recipe(origins: Mapping[str, tuple[Any, str]]) -> None:
         print(f"  {key} = {value!r}  ({origin})", file=sys.stderr)
 
 
+def check_output(path: Path | None) -> None:
+    """Refuse, before any work, a file that cannot be written."""
+    if path is None:
+        return
+    if path.is_dir():
+        raise IsADirectoryError(f"{path} is a directory; name a file in it")
+    folder = path.resolve().parent
+    if not folder.is_dir():
+        raise FileNotFoundError(f"there is no folder {folder}; make it first")
+    if not os.access(path if path.exists() else folder, os.W_OK):
+        raise PermissionError(f"{path} cannot be written; name another file")
+
+
 @contextlib.contextmanager
 def output(path: Path | None) -> Iterator[IO[str]]:
     """Open standard output, or a file that appears when it is whole."""
     if path is None:
-        sys.stdout.reconfigure(encoding="utf-8", newline="\n")  # type: ignore[union-attr]
         yield sys.stdout
         return
+    if path.exists() and not path.is_file():  # a pipe or a device cannot be put in place
+        with path.open("w", encoding="utf-8", newline="\n") as file:
+            yield file
+        return
+    path = path.resolve()  # of a link, what it points at
     aside = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         with aside.open("w", encoding="utf-8", newline="\n") as file:

@@ -12,8 +12,6 @@ import typer
 
 from augless.cli import options, terminal
 
-STOPPED = 75
-
 
 def train(
     recipe: options.Recipe,
@@ -46,12 +44,12 @@ def train(
 
       augless train toy-de-en terms.0.weighting=exponential seed=2 --max-minutes 10
     """
+    stop = terminal.Stop()
     from augless import recipes
     from augless.recipes import following
 
     resolved = recipes.load(recipe, overrides or [])
     options.set_threads(threads)
-    stop = terminal.Stop()
     with terminal.Progress() as progress:
         if not as_json:
             terminal.print_recipe(resolved.origins)
@@ -71,15 +69,13 @@ def train(
     for warning in trained.warnings:
         print(f"augless: {warning}", file=sys.stderr)
     if not finished:
-        last = trained.last()
-        step = last.step if last else 0
         why = stop.by or f"{max_minutes:g} minutes"
         print(
-            f"augless: stopped ({why}) at step {step}, saved in {trained.folder}\n"
+            f"augless: stopped ({why}), saved in {trained.folder}\n"
             "the same command goes on from there",
             file=sys.stderr,
         )
-        raise SystemExit(STOPPED)
+        raise SystemExit(terminal.STOPPED)
     result = trained.result or {}
     if as_json:
         print(terminal.as_json({"run": str(trained.folder), **result}))

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from augless.cli import options, terminal
-from augless.cli.training import STOPPED
 
 if TYPE_CHECKING:
     from augless import trials
@@ -120,7 +119,7 @@ def trial(
             "the same command goes on from there",
             file=sys.stderr,
         )
-        raise SystemExit(STOPPED)
+        raise SystemExit(terminal.STOPPED)
 
 
 def report(

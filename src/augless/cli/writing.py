@@ -17,16 +17,20 @@ if TYPE_CHECKING:
 
 
 def generate(
-    run: Annotated[Path, typer.Argument(help="A run's folder.")],
+    run: Annotated[Path, typer.Argument(help="A run's folder.", readable=False)],
     source: Annotated[
-        Path, typer.Argument(help="A file with one text per line; - is standard input.")
-    ] = Path("-"),
-    overrides: options.Overrides = None,
+        str, typer.Argument(help="A file with one text per line; - is standard input.")
+    ] = "-",
+    overrides: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[KEY=VALUE]...", help="How to search, such as search.size=10."),
+    ] = None,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Where to write; else standard output.")
     ] = None,
     scores: Annotated[
-        bool, typer.Option("--scores", help="Write score, tab, text; all of search.n_best.")
+        bool,
+        typer.Option("--scores", help="Write line number, score and text of all search.n_best."),
     ] = False,
     device: options.Device = "auto",
     threads: options.Threads = None,
@@ -42,17 +46,22 @@ def generate(
 
       echo "ein Haus" | augless generate runs/toy-de-en-0123456789ab
 
-      augless generate RUN test.de search=sampling search.temperature=0.8 search.n_best=3 --scores
+      augless generate RUN test.de search=sampling search.n_best=3 --scores
     """
     from augless.recipes import following
 
+    overrides = overrides or []
+    if "=" in source and not Path(source).exists():  # no file, and a change right away
+        source, overrides = "-", [source, *overrides]
+    terminal.check_output(output)
     options.set_threads(threads)
-    writer = following.writer(run, device, overrides or [])
-    if str(source) == "-" and sys.stdin.isatty():  # an answer to each line, not to 2,000
+    writer = following.writer(run, device, overrides)
+    if source == "-" and sys.stdin.isatty():  # an answer to each line, not to 2,000
         writer = dataclasses.replace(
             writer, batching=dataclasses.replace(writer.batching, window=1)
         )
-    total = None if str(source) == "-" else sum(1 for _ in lines(source))
+    path = Path(source)
+    total = sum(1 for _ in lines(path)) if path.is_file() else None  # a pipe is read once only
     truncated = 0
     with terminal.Progress() as progress, terminal.output(output) as file:
         done = 0
@@ -63,9 +72,10 @@ def generate(
             if total is not None:
                 progress("generating", done, total)
 
-        for texts in writer.texts(lines(source), progress=report):
+        answers = writer.texts(lines(path), progress=report)
+        for number, texts in enumerate(answers, 1):
             truncated += texts[0].truncated
-            for row in _rows(texts, scores, as_json):
+            for row in _rows(number, texts, scores, as_json):
                 file.write(row + "\n")
             if total is None:
                 file.flush()  # somebody may be waiting at the other end
@@ -74,21 +84,20 @@ def generate(
         print(f"augless: {truncated:,} lines were cut at {longest:,} ids", file=sys.stderr)
 
 
-def _rows(texts: list[decoding.Text], scores: bool, as_json: bool) -> Iterator[str]:
+def _rows(number: int, texts: list[decoding.Text], scores: bool, as_json: bool) -> Iterator[str]:
     if as_json:
-        yield terminal.as_json(
-            [
-                {
-                    "text": one.text,
-                    "score": one.hypothesis.score,
-                    "log_probability": one.hypothesis.log_probability,
-                    "finished": one.hypothesis.finished,
-                }
-                for one in texts
-            ]
-        )
+        hypotheses = [
+            {
+                "text": one.text,
+                "score": one.hypothesis.score,
+                "log_probability": one.hypothesis.log_probability,
+                "finished": one.hypothesis.finished,
+            }
+            for one in texts
+        ]
+        yield terminal.as_json({"line": number, "hypotheses": hypotheses})
     elif scores:
-        yield from (f"{one.hypothesis.score:.6f}\t{one.text}" for one in texts)
+        yield from (f"{number}\t{one.hypothesis.score:.6f}\t{one.text}" for one in texts)
     else:
         yield texts[0].text
 
@@ -104,6 +113,9 @@ def lines(path: Path) -> Iterator[str]:
         return
     for number, raw in enumerate(sys.stdin.buffer, 1):
         try:
-            yield raw.removesuffix(b"\n").decode()
+            line = raw.removesuffix(b"\n").decode()
         except UnicodeDecodeError:
             raise corpora.BadData(f"standard input: line {number} is not UTF-8") from None
+        if "\0" in line:
+            raise corpora.BadData(f"standard input: line {number} has a NUL character")
+        yield line

@@ -38,6 +38,7 @@ class Files(Corpus):
     form: Annotated[Form, "how a file that has both sides is written; auto: see its name"] = "auto"
     columns: Annotated[tuple[int, int], "TSV columns of source and target, from 1"] = (1, 2)
     fields: Annotated[tuple[str, ...], "JSONL fields of source and target, if not `languages`"] = ()
+    weight: Annotated[str, "TSV column, from 1, or JSONL field of each pair's weight"] = ""
     empty: Annotated[Empty, "a pair with an empty side: refuse it, or drop the pair"] = "error"
 
     licence: ClassVar[str] = "yours"
@@ -53,6 +54,8 @@ class Files(Corpus):
             raise BadData(f"columns are {self.columns}; they are counted from 1.")
         if len(self.fields) not in (0, 2):
             raise BadData(f"fields are {self.fields}; name two, for source and target.")
+        if self.weight and self.form == "tsv" and not self.weight.isdigit():
+            raise BadData(f"weight is {self.weight!r}; name its TSV column by number, from 1.")
         for split, paths in named.items():
             if len(paths) > 2:
                 raise BadData(f"{split} has {len(paths)} files; give two, or one of both sides.")
@@ -88,10 +91,13 @@ class Files(Corpus):
         paths = self._files()[split]
         if len(paths) == 2:
             return reading.parallel(paths[0], paths[1], self.empty, tally)
-        if self._form(paths[0]) == "tsv":
-            return reading.single(paths[0], reading.columns(self.columns), self.empty, tally)
+        form = self._form(paths[0])
         one, other = self.fields or self.languages
-        return reading.single(paths[0], reading.members((one, other)), self.empty, tally)
+        fields = reading.columns(self.columns) if form == "tsv" else reading.members((one, other))
+        if not self.weight:
+            return reading.single(paths[0], fields, self.empty, tally)
+        weight = reading.weight_in(self.weight, form)
+        return reading.single(paths[0], fields, self.empty, tally, weight)
 
     def _form(self, path: Path) -> Form:
         if self.form != "auto":

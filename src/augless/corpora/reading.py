@@ -14,6 +14,7 @@ import importlib
 import itertools
 import json
 import lzma
+import math
 import os
 import shutil
 import sys
@@ -317,7 +318,11 @@ def paired(
 
 
 def single(
-    path: Path, fields: Callable[[Path, int, str], tuple[str, str]], empty: Empty, tally: Tally
+    path: Path,
+    fields: Callable[[Path, int, str], tuple[str, str]],
+    empty: Empty,
+    tally: Tally,
+    weight: Callable[[Path, int, str], float] = lambda *_: 1.0,
 ) -> Iterator[Pair]:
     """Yield the pairs of one file, both sides of which `fields` finds in a line."""
     tally.expect(path)
@@ -326,7 +331,7 @@ def single(
         one, other = fields(path, number, line) if line.strip() else ("", "")
         if one.strip() and other.strip():
             some = True
-            yield Pair(one, other)
+            yield Pair(one, other, weight(path, number, line))
         elif empty == "error":
             side = "line" if not line.strip() else "source" if not one.strip() else "target"
             raise blank(path, number, side)
@@ -334,6 +339,26 @@ def single(
             tally.empty += 1
     if not some:
         raise _nothing((path,))
+
+
+def weight_in(key: str, form: str) -> Callable[[Path, int, str], float]:
+    """Make what finds a pair's weight in a line: a TSV column, from 1, or a JSONL field."""
+
+    def find(path: Path, number: int, line: str) -> float:
+        written: Any = None
+        try:
+            written = line.split("\t")[int(key) - 1] if form == "tsv" else json.loads(line)[key]
+            value = float(written)
+        except (ValueError, TypeError, LookupError):
+            value = -1.0
+        if not 0 <= value < math.inf:
+            raise BadData(
+                f"{name(path)}, line {number}: the weight {key!r} is {quoted(str(written))}.\n"
+                "A weight is a number, 0 or more."
+            )
+        return value
+
+    return find
 
 
 def _unequal(

@@ -425,6 +425,7 @@ _installed: list[Callable[[Block], Any]] = []
 
 def _install(function: Callable[[Block], Any], parent: int) -> None:
     _installed[:] = [function]
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to answer
     if sys.platform == "linux":  # a worker must not outlive a parent that was killed
         set_parent_death_signal = 1
         ctypes.CDLL(None).prctl(set_parent_death_signal, signal.SIGKILL)

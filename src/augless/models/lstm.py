@@ -48,6 +48,11 @@ class Lstm(parts.Architecture):
             f"not {self.hidden} and {self.embedding}",
         )
 
+    @property
+    def autocasts(self) -> bool:
+        """Tell that it always computes in its parameters' type."""
+        return False
+
     def make(self, source_vocabulary: int, target_vocabulary: int) -> Model:
         """Make the model, its weights still arbitrary."""
         return Recurrent(self, source_vocabulary, target_vocabulary)

@@ -42,6 +42,11 @@ class Architecture(ABC):
                 require(isinstance(value, int | float), f"{name} is {value!r}; it must be a number")
         require(0 <= self.dropout < 1, f"dropout is {self.dropout}; it must be in [0, 1)")
 
+    @property
+    def autocasts(self) -> bool:
+        """Tell whether it computes in lower precision where autocast asks for it."""
+        return True
+
     def build(
         self, source_vocabulary: int, target_vocabulary: int, *, seed: int, shared: bool = False
     ) -> Model:

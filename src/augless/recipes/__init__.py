@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated
 
 from augless import corpora, data
-from augless.recipes.reading import TABLES, BadRecipe, Resolved, read, shipped, table
+from augless.recipes.reading import TABLES, BadRecipe, Resolved, hint, read, shipped, table
 
 if TYPE_CHECKING:  # brings torch, which preparing does without
     from augless.recipes.following import Recipe
@@ -23,6 +23,7 @@ __all__ = [
     "BadRecipe",
     "Preparation",
     "Resolved",
+    "hint",
     "load",
     "preparation",
     "shipped",

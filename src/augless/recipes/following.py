@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from augless import data, decoding, metrics, models, runs, text, training
 from augless.recipes import Preparation
-from augless.recipes.reading import BadRecipe, Resolved, nested, override, resolve
+from augless.recipes.reading import BadRecipe, Resolved, hint, nested, override, resolve
 
 Progress = Callable[[str, int, int | None], None]
 
@@ -49,8 +49,14 @@ class Recipe(Preparation):
     def __post_init__(self) -> None:
         if not self.terms:
             raise ValueError("there are no terms; a recipe needs at least one")
-        if self.seed < 0:
-            raise ValueError(f"seed is {self.seed}; it cannot be negative")
+        if not 0 <= self.seed < 2**63:
+            raise ValueError(f"seed is {self.seed}; it must be from 0 to below 2^63")
+        known = [name for name, one in metrics.METRICS.items() if "nats" not in one.needs]
+        choices = ["auto", *training.LOWER_IS_BETTER, *known]
+        if self.training.metric not in choices:
+            meant = hint(self.training.metric, choices)
+            these = ", ".join(choices)
+            raise ValueError(f"metric is {self.training.metric!r}{meant}\nit can be: {these}")
 
     @property
     def metric(self) -> str:
@@ -64,7 +70,7 @@ def identity(resolved: Resolved[Recipe]) -> dict[str, Any]:
     """Return the values that decide a run's bits, wherever its files lie.
 
     Of the corpus only the name: its content has a fingerprint of its own. Of a run to start from,
-    its fingerprint.
+    its fingerprint, and of a file of neighbours, its content's.
     """
     values = {
         key: value
@@ -73,6 +79,9 @@ def identity(resolved: Resolved[Recipe]) -> dict[str, Any]:
     }
     if resolved.recipe.training.start is not None:
         values["training.start"] = runs.Run.open(resolved.recipe.training.start).fingerprint
+    for key, value in values.items():
+        if key.endswith(".neighbours"):
+            values[key] = hashlib.sha256(Path(value).read_bytes()).hexdigest()
     return values
 
 
@@ -98,6 +107,8 @@ def train(
     place = _device(device)
     try:
         training.check_precision(recipe.training.precision, place)
+        if recipe.training.precision == "bfloat16" and not recipe.model.autocasts:
+            raise ValueError("this model computes in float32 whatever training.precision says")
     except ValueError as error:
         raise BadRecipe(str(error)) from None
     prepared = data.prepare(
@@ -110,20 +121,24 @@ def train(
     )
     if "valid" not in prepared.splits:
         raise BadRecipe("the corpus has no validation pairs; give corpus.valid=...")
+    model = build(recipe, prepared.codecs)
+    if recipe.training.start is not None:
+        _begin(model, recipe.training.start, prepared)
+    if tensorboard:
+        _summary_writer()
     run = runs.Run.create(
         folder or runs_root / f"{resolved.name}-{run_name(resolved, prepared)}",
         recipe=identity(resolved),
         corpus=prepared.fingerprint,
         codecs=prepared.codecs,
-        versions=versions(),
+        versions=versions(place),
     )
+    for what, now in versions(place).items():
+        if (then := run.versions.get(what)) not in (None, now):
+            run.warnings.append(f"begun with {what} {then}, going on with {now}: other bits")
     with run.lock():
         if run.result is not None:
             return run, True
-        model = build(recipe, prepared.codecs)
-        if recipe.training.start is not None:
-            begin = runs.Run.open(recipe.training.start)
-            training.set_weights(model, begin.best().tensors["model"])
         trainer = training.Trainer(
             model,
             recipe.terms,
@@ -150,13 +165,27 @@ def train(
     return run, finished
 
 
+def _begin(model: models.Model, start: Path, prepared: data.Prepared) -> None:
+    """Give a model the best weights of a finished run, if they mean the same words."""
+    run = runs.Run.open(start)
+    if run.result is None:
+        raise BadRecipe(f"training.start: {start} is not finished; train it to its end first")
+    for side, ours, theirs in zip(data.SIDES, prepared.codecs, run.codecs, strict=True):
+        if ours.fingerprint != theirs.fingerprint:
+            raise BadRecipe(f"training.start: the {side} vocabulary of {start} is another one")
+    try:
+        training.set_weights(model, run.best().tensors["model"])
+    except runs.BadRun as error:
+        raise BadRecipe(f"training.start: {start}: {error}") from None
+
+
 def run_name(resolved: Resolved[Recipe], prepared: data.Prepared) -> str:
     """Return a short fingerprint of all that decides a run."""
     content = json.dumps([identity(resolved), prepared.fingerprint], sort_keys=True)
     return hashlib.sha256(content.encode()).hexdigest()[:12]
 
 
-def versions() -> dict[str, str]:
+def versions(device: torch.device) -> dict[str, str]:
     """Return what else a run's bits depend on: they are the same on the same machine only."""
     return {
         "augless": metadata.version("augless"),
@@ -164,6 +193,7 @@ def versions() -> dict[str, str]:
         "python": platform.python_version(),
         "machine": platform.machine(),
         "threads": str(torch.get_num_threads()),
+        "device": device.type,
     }
 
 
@@ -199,16 +229,19 @@ class Validation:
                 scores[metric] = metrics.score(metric, hypotheses, self.references).value
         except FloatingPointError as error:  # finite parameters can be too large to compute with
             raise training.NotFinite(
-                f"{error}: what it computes is not finite, and nothing of it was saved\n"
+                f"{error}; what it computes is not finite, and nothing of it was saved\n"
                 "try a lower training.optimizer.rate or training.clip"
             ) from None
         return scores
 
 
 def recipe_of(run: runs.Run, overrides: Sequence[str] = ()) -> Recipe:
-    """Return the recipe that a run was made from; names in it are looked up in our tables only."""
-    values = {key: value for key, value in run.recipe.items() if not key.startswith("corpus.")}
-    # Where the corpus lay is not the run's business: another stands in for it.
+    """Return the recipe of a run's model; names in it are looked up in our tables only.
+
+    What it was trained on and by is not needed to generate, and may be gone: defaults stand in.
+    """
+    gone = ("corpus.", "terms.", "training.start")
+    values = {key: value for key, value in run.recipe.items() if not key.startswith(gone)}
     found = {**nested(values), "corpus": "toy-de-en"}
     try:
         resolve(Recipe, "", found, {})
@@ -234,8 +267,11 @@ def writer(
 
 def nats(
     folder: str | Path, sources: Sequence[str], references: Sequence[str]
-) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """Return the cross-entropy and number of target tokens of each pair under a run, (N,) each."""
+) -> tuple[NDArray[np.float64], NDArray[np.int64], str]:
+    """Return cross-entropy and number of target tokens of each pair under a run, (N,) each.
+
+    The third is a fingerprint of the target vocabulary, which tokens depend on.
+    """
     if len(sources) != len(references):
         counts = f"{len(sources)} source lines and {len(references)} references"
         raise metrics.BadScores(f"there are {counts}; they must be as many")
@@ -245,7 +281,7 @@ def nats(
         for codec, lines in zip(opened.codecs, (sources, references), strict=True)
     )
     pairs = data.Pairs(source, target, np.ones(len(source), np.float32))
-    return training.nats(opened.model, pairs)
+    return *training.nats(opened.model, pairs), opened.codecs[1].fingerprint[:12]
 
 
 def _device(name: training.Device) -> torch.device:
@@ -255,16 +291,20 @@ def _device(name: training.Device) -> torch.device:
         raise BadRecipe(str(error)) from None
 
 
-def _board(run: runs.Run) -> Callable[[Mapping[str, Any]], None]:
-    """Return what writes records for TensorBoard, beside the run's own."""
+def _summary_writer() -> Any:
     try:
         from torch.utils.tensorboard import SummaryWriter
     except ImportError:
-        raise BadRecipe(
-            "TensorBoard is not installed; pip install 'augless[tensorboard]'"
-        ) from None
+        advice = "pip install 'augless[tensorboard]'"
+        raise BadRecipe(f"TensorBoard is not installed; {advice}") from None
+    return SummaryWriter
+
+
+def _board(run: runs.Run) -> Callable[[Mapping[str, Any]], None]:
+    """Return what writes records for TensorBoard, beside the run's own."""
     last = run.last()
-    board = SummaryWriter(str(run.folder / "tensorboard"), purge_step=last.step + 1 if last else 0)
+    purged = last.step + 1 if last else 0
+    board = _summary_writer()(str(run.folder / "tensorboard"), purge_step=purged)
 
     def write(record: Mapping[str, Any]) -> None:
         numbers = {k: v for k, v in record.items() if isinstance(v, float)}

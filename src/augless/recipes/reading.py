@@ -13,7 +13,7 @@ import json
 import math
 import operator
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
@@ -93,13 +93,19 @@ def read(
     name, values = _read(recipe)
     origins: dict[str, str] = dict.fromkeys(_dotted(values), "recipe")
     values, given = override(values, overrides)
-    origins |= dict.fromkeys(given, "command line")
+    for key in given:  # what it replaces was said by nobody
+        gone = [k for k in origins if f"{k.removesuffix('.name')}.".startswith(f"{key}.")]
+        origins = {k: v for k, v in origins.items() if k not in gone} | {key: "command line"}
+    known = [*(knob.name for knob in dataclasses.fields(kind)), *others]  # type: ignore[arg-type]
+    _check_keys(values, known, "")
     return resolve(kind, name, {k: v for k, v in values.items() if k not in others}, origins)
 
 
 def override(values: dict[str, Any], overrides: Sequence[str]) -> tuple[dict[str, Any], list[str]]:
     """Return values with key=value overrides applied, and their keys."""
     found, keys = copy.deepcopy(values), []
+    if any(one.startswith("terms.") for one in overrides):
+        found.setdefault("terms", [{}])  # the default, so that another can follow it
     for one in overrides:
         key, equals, value = one.partition("=")
         if not equals or not key:
@@ -150,7 +156,7 @@ def _read(recipe: str) -> tuple[str, dict[str, Any]]:
             raise BadRecipe(f"{recipe} is not TOML: {error}") from None
     if recipe not in shipped():
         raise BadRecipe(
-            f"there is no recipe {recipe!r}{_hint(recipe, shipped())}\n"
+            f"there is no recipe {recipe!r}{hint(recipe, shipped())}\n"
             f"give a .toml file or one of: {', '.join(shipped())}"
         )
     content = (_folder() / f"{recipe}.toml").read_text("utf-8")
@@ -162,11 +168,7 @@ def _build(kind: type[Any], values: Any, where: str) -> Any:
     if not isinstance(values, Mapping):
         raise BadRecipe(f"{where or 'the recipe'} must be a table of keys, not {values!r}")
     knobs = {f.name: f for f in dataclasses.fields(kind)}
-    for key in values:
-        if key not in knobs:
-            full = f"{where}.{key}" if where else key
-            these = ", ".join(knobs)
-            raise BadRecipe(f"there is no key {full!r}{_hint(key, knobs)}\nit can have: {these}")
+    _check_keys(values, knobs, where)
     hints = get_type_hints(kind, include_extras=False)
     built = {}
     for key, value in values.items():
@@ -183,26 +185,37 @@ def _build(kind: type[Any], values: Any, where: str) -> Any:
         raise BadRecipe(f"{where or 'the recipe'}: {error}") from None
 
 
-def _convert(hint: Any, value: Any, knob: dataclasses.Field[Any], where: str) -> Any:
+def _check_keys(values: Mapping[str, Any], known: Iterable[str], where: str) -> None:
+    for key in values:
+        if key not in (these := list(known)):
+            full = f"{where}.{key}" if where else key
+            have = ", ".join(these)
+            raise BadRecipe(f"there is no key {full!r}{hint(key, these)}\nit can have: {have}")
+
+
+def _convert(wanted: Any, value: Any, knob: dataclasses.Field[Any], where: str) -> Any:
     if knob.name in TABLES:
         return _choose(table(knob.name), value, knob, where)
-    inner = get_args(hint)[0] if get_origin(hint) is tuple else None
+    inner = get_args(wanted)[0] if get_origin(wanted) is tuple else None
     if inner is not None and dataclasses.is_dataclass(inner):
         if not isinstance(value, list):
             raise BadRecipe(f"{where} must be a list of tables, as in [[{where}]], not {value!r}")
         kind: type[Any] = inner  # type: ignore[assignment]  # a class, not an instance
         return tuple(_build(kind, one, f"{where}.{i}") for i, one in enumerate(value))
-    if dataclasses.is_dataclass(hint):
-        return _build(hint, value, where)  # type: ignore[arg-type]  # a class, not an instance
-    if isinstance(value, str) and "tuple" in str(hint):
+    if dataclasses.is_dataclass(wanted):
+        return _build(wanted, value, where)  # type: ignore[arg-type]  # a class, not an instance
+    if isinstance(value, str) and "tuple" in str(wanted):
         value = value.split(",")  # on a command line, a.de,a.en is kinder than ["a.de", "a.en"]
-    if isinstance(value, int | float) and not isinstance(value, bool) and "Path" in str(hint):
+    if isinstance(value, int | float) and not isinstance(value, bool) and "Path" in str(wanted):
         value = str(value)  # a folder called 2014
-    if isinstance(hint, UnionType):  # what only Python can give, such as neighbours, is left out
-        kinds = [one for one in get_args(hint) if not dataclasses.is_dataclass(one)]
-        hint = functools.reduce(operator.or_, kinds)
+    numbers = {int, float} & {wanted, *get_args(wanted)}
+    if isinstance(value, bool) and numbers and bool not in get_args(wanted):
+        raise BadRecipe(f"{where} is {str(value).lower()}: it must be a number")
+    if isinstance(wanted, UnionType):  # what only Python can give, such as neighbours, is left out
+        kinds = [one for one in get_args(wanted) if not dataclasses.is_dataclass(one)]
+        wanted = functools.reduce(operator.or_, kinds)
     try:
-        return pydantic.TypeAdapter(hint).validate_python(value, strict=False)
+        return pydantic.TypeAdapter(wanted).validate_python(value, strict=False)
     except pydantic.ValidationError as error:
         reason = error.errors()[0]["msg"]
         raise BadRecipe(f"{where} is {value!r}: {reason[0].lower()}{reason[1:]}") from None
@@ -216,19 +229,20 @@ def _choose(choices: Table, value: Any, knob: dataclasses.Field[Any], where: str
         default = type(knob.default_factory())
         name = next(name for name, kind in choices.items() if kind is default)
     if not isinstance(name, str) or name not in choices:
-        hint = _hint(str(name), choices)
-        raise BadRecipe(f"{where} is {name!r}{hint}\nit can be: {', '.join(choices)}")
+        meant = hint(str(name), choices)
+        raise BadRecipe(f"{where} is {name!r}{meant}\nit can be: {', '.join(choices)}")
     return _build(choices[name], knobs, where)
 
 
-def _hint(word: str, known: Any) -> str:
+def hint(word: str, known: Iterable[str]) -> str:
+    """Suggest what a misspelt word was meant to be."""
     close = difflib.get_close_matches(word, list(known), 1)
     return f"; did you mean {close[0]!r}?" if close else ""
 
 
 def _meaning(kind: type[Any], key: str) -> str:
-    hint = get_type_hints(kind, include_extras=True)[key]
-    return next((m for m in getattr(hint, "__metadata__", ()) if isinstance(m, str)), key)
+    wanted = get_type_hints(kind, include_extras=True)[key]
+    return next((m for m in getattr(wanted, "__metadata__", ()) if isinstance(m, str)), key)
 
 
 def _value(written: str) -> Any:

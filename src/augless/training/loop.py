@@ -93,6 +93,15 @@ class Position:
     """records logged so far"""
 
 
+@dataclass
+class Span:
+    """What is summed over steps."""
+
+    norm: float = 0.0
+    """of gradients, before clipping"""
+    steps: int = 0
+
+
 class Trainer:
     """A model under training, with all that a checkpoint must hold."""
 
@@ -112,10 +121,8 @@ class Trainer:
         self.optimizer = settings.optimizer.build(self.parameters.values())
         self.objectives = Objectives(terms, settings.memory)
         self.at = Position()
-        self.norm = 0.0
-        """the sum of gradient norms since the last record"""
-        self.steps = 0
-        """steps since the last record"""
+        self.recent, self.epoch = Span(), Span()
+        """since the last record, and since the epoch began"""
 
     def step(self, rows: NDArray[np.int64]) -> None:
         """Take one optimiser step on the given pairs."""
@@ -130,16 +137,16 @@ class Trainer:
                 at.tokens += piece
             norm = self._clipped_norm()
         except FloatingPointError as error:
-            pairs = ", ".join(map(str, rows[:10])) + (", ..." if len(rows) > 10 else "")
+            pairs = ", ".join(map(str, rows))
             raise NotFinite(
                 f"{error} at step {at.step + 1} (epoch {at.epoch}, batch {at.batch + 1})\n"
-                f"training pairs of the batch: {pairs}; nothing of this step was saved\n"
+                f"rows of the batch in the prepared corpus: {pairs}; nothing of it was saved\n"
                 "try a lower training.optimizer.rate or training.clip"
             ) from None
         self.optimizer.step()
         self.objectives.step()
-        self.norm += norm
-        self.steps += 1
+        for span in (self.recent, self.epoch):
+            span.norm, span.steps = span.norm + norm, span.steps + 1
         at.step, at.batch, at.samples = at.step + 1, at.batch + 1, at.samples + len(rows)
 
     def _backward(self, rows: NDArray[np.int64]) -> list[int]:
@@ -183,8 +190,8 @@ class Trainer:
         state = {
             "position": vars(self.at),
             "objectives": self.objectives.state_dict(),
-            "norm": self.norm,
-            "steps": self.steps,
+            "recent": vars(self.recent),
+            "epoch": vars(self.epoch),
         }
         return runs.Checkpoint(
             step=self.at.step,
@@ -202,14 +209,13 @@ class Trainer:
         for key, value in checkpoint.tensors["optimizer"].items():
             name, _, entry = key.rpartition("/")
             parameter = self.parameters[name]
-            # A scalar, such as Adam's count of steps, stays where the optimiser keeps it.
-            value = value.to(self.device) if value.dim() else value
-            self.optimizer.state[parameter][entry] = value
+            self.optimizer.state[parameter][entry] = value.to(self.device)
         self.at = Position(**checkpoint.state["position"])
         self.objectives.load_state_dict(checkpoint.state["objectives"])
-        self.norm, self.steps = checkpoint.state["norm"], checkpoint.state["steps"]
+        self.recent = Span(**checkpoint.state["recent"])
+        self.epoch = Span(**checkpoint.state["epoch"])
 
-    def record(self, kind: str, tallies: list[Tally]) -> dict[str, Any]:
+    def record(self, kind: str, tallies: list[Tally], span: Span) -> dict[str, Any]:
         """Return what is known at this position."""
         at = self.at
         return {
@@ -219,6 +225,7 @@ class Trainer:
             "samples": at.samples,
             "tokens": at.tokens,
             "rate": self.settings.optimizer.rate_at(max(1, at.step), at.epoch),
+            "gradient_norm": span.norm / max(1, span.steps),
             "terms": self.objectives.summaries(tallies),
         }
 
@@ -254,15 +261,19 @@ def fit(
             plan = settings.plan(trainer.pairs, trainer.seed, at.epoch)
             while at.batch < len(plan):
                 trainer.step(plan[at.batch])
-                progress(f"epoch {at.epoch}", at.batch, len(plan))
-                if trainer.steps >= settings.log_every:
+                done = (at.epoch - 1) * len(plan) + at.batch
+                progress("training", done, settings.epochs * len(plan))
+                if trainer.recent.steps >= settings.log_every:
                     session.log_interval()
                 halt = stop() or time.monotonic() >= deadline
-                if halt or at.step % settings.save_every == 0:
+                # Before a validation, too: it may take long, and a killer may not wait.
+                if halt or at.step % settings.save_every == 0 or at.batch == len(plan):
                     session.save()
                 if halt:
                     return False
             session.end_epoch()
+            if not session.over and (stop() or time.monotonic() >= deadline):
+                return False
     session.finish()
     return True
 
@@ -279,7 +290,7 @@ class _Session:
     ) -> None:
         self.trainer, self.run, self.validate, self.on_record = trainer, run, validate, on_record
         self.clock = time.monotonic()
-        self.interval = (time.monotonic(), trainer.at.tokens)
+        self.interval = self.epoch = (time.monotonic(), trainer.at.tokens)
 
     @property
     def over(self) -> bool:
@@ -289,23 +300,27 @@ class _Session:
 
     def log_interval(self) -> None:
         trainer = self.trainer
-        record = trainer.record("interval", trainer.objectives.recent)
-        record["gradient_norm"] = trainer.norm / trainer.steps
+        record = trainer.record("interval", trainer.objectives.recent, trainer.recent)
         seconds, tokens = time.monotonic() - self.interval[0], trainer.at.tokens - self.interval[1]
         record["tokens_per_second"] = tokens / max(seconds, 1e-9)
         self._write(record)
         trainer.objectives.recent = [Tally() for _ in trainer.objectives.recent]
-        trainer.norm, trainer.steps = 0.0, 0
+        trainer.recent = Span()
         self.interval = (time.monotonic(), trainer.at.tokens)
 
     def end_epoch(self) -> None:
         """Validate, keep the model if it is the best so far, and save."""
         trainer, at = self.trainer, self.trainer.at
-        record = trainer.record("epoch", trainer.objectives.epoch)
+        record = trainer.record("epoch", trainer.objectives.epoch, trainer.epoch)
+        seconds = max(time.monotonic() - self.epoch[0], 1e-9)  # of this sitting
+        record["tokens_per_second"] = (at.tokens - self.epoch[1]) / seconds
         self._check_parameters()
         trainer.model.eval()
         began = time.monotonic()
-        scores = dict(self.validate(trainer.model))
+        try:
+            scores = dict(self.validate(trainer.model))
+        except FloatingPointError as error:
+            raise NotFinite(f"validation after step {at.step}: {error}") from None
         self._spend()
         score = self._chosen(scores)
         record |= {"scores": scores, "seconds": at.seconds, "validation": time.monotonic() - began}
@@ -318,8 +333,9 @@ class _Session:
             at.waited += 1
         at.epoch, at.batch = at.epoch + 1, 0
         trainer.objectives.epoch = [Tally() for _ in trainer.objectives.epoch]
+        trainer.epoch = Span()
         self.save()
-        self.interval = (time.monotonic(), at.tokens)
+        self.interval = self.epoch = (time.monotonic(), at.tokens)
 
     def save(self) -> None:
         self._check_parameters()

@@ -70,13 +70,14 @@ class Tally:
         spread = math.sqrt(max(0.0, self.weight_squared / n - mean**2))
         spread_length = math.sqrt(max(0.0, self.length_squared / n - length**2))
         # Rounding leaves a spread of about 1e-8 of the mean where there is none.
-        varies = spread > 1e-6 * abs(mean) and spread_length > 0
+        spread = spread if spread > 1e-6 * abs(mean) else 0.0
         covariance = self.weight_length / n - mean * length
-        correlation = covariance / (spread * spread_length) if varies else 0.0
+        product = spread * spread_length
+        correlation = covariance / product if product else 0.0
         return {
             "loss": self.loss / n,
             "weight": mean,
-            "weight_sd": spread if varies else 0.0,
+            "weight_sd": spread,
             "weight_min": self.least,
             "weight_max": self.most,
             "raised": self.raised / n,

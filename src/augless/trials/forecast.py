@@ -32,7 +32,7 @@ class Measured:
     step: float
     """seconds of a training step"""
     startup: float
-    """seconds until a process begins to train"""
+    """seconds until the first run begins to train; others are forked from what is loaded then"""
     epoch: float
     """seconds of an epoch, by its tokens"""
     validation: float
@@ -44,7 +44,7 @@ class Measured:
     def seconds(self, splits: tuple[str, ...]) -> float:
         """Return what a whole run takes."""
         end = sum(self.decoding[split] for split in splits)
-        return self.startup + self.epochs * (self.epoch + self.validation) + end
+        return self.epochs * (self.epoch + self.validation) + end
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,8 @@ class Forecast:
     def seconds(self) -> float:
         """All that is left, shared out: processes are taken not to slow each other down."""
         left = [(1 - run.share) * run.seconds for run in self.runs if run.seconds is not None]
-        return max([sum(left) / max(1, self.jobs), *left], default=0.0)
+        startup = max((one.startup for one in self.measured.values()), default=0.0)
+        return startup + max([sum(left) / max(1, self.jobs), *left], default=0.0)
 
 
 def forecast(
@@ -201,8 +202,10 @@ def measure(order: worker.Order, began: float) -> Measured:
         # An untrained model would never end: its outputs get the length of the references.
         ratio = float(held.target.lengths.sum() / max(1, held.source.lengths.sum()))
         bounded = dataclasses.replace(search, max_ratio=ratio, max_extra=1)
+        writer = decoding.Writer(model, prepared.codecs, bounded)
+        writer.generate(few[:2])  # the first call loads things
         clock = time.perf_counter()
-        decoding.Writer(model, prepared.codecs, bounded).generate(few)
+        writer.generate(few)
         return (time.perf_counter() - clock) * len(sources) / max(1, len(few))
 
     held_out = [split for split in ("valid", "test") if split in prepared.splits]
