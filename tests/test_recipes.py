@@ -113,3 +113,35 @@ def test_measured_neighbours_are_named_by_their_file(tmp_path):
     written = f'terms.0.weighting={{name="empirical", neighbours="{path}"}}'
     weighting = recipes.load("toy-de-en", [written]).recipe.terms[0].weighting
     assert weighting(torch.tensor([1.0]), 1.0) > 1
+
+
+def origins(tmp_path, *overrides):
+    path = tmp_path / "mine.toml"
+    path.write_text(
+        'corpus = "toy-de-en"\n'
+        'training = {optimizer = {name = "adam", rate = 0.004}}\n'
+        '[[terms]]\n[[terms]]\nweighting = {name = "exponential", radius = 1.0}\n'
+    )
+    return recipes.load(str(path), overrides).origins
+
+
+def test_what_an_override_replaces_was_said_by_nobody(tmp_path):
+    found = origins(tmp_path, "training.optimizer=sgd")
+    assert found["training.optimizer.name"] == ("sgd", "command line")
+    assert found["training.optimizer.rate"] == (1.0, "default")
+    found = origins(tmp_path, "terms.1.weighting=linear")
+    assert found["terms.1.weighting.radius"] == (None, "default")
+    found = origins(tmp_path, "terms.1.weighting.radius=2", "terms.1.weighting=uniform")
+    assert found["terms.1.weighting.name"] == ("uniform", "command line")
+    assert found["terms.1.weighting.radius"] == (1.0, "default")
+    found = origins(tmp_path, 'terms.1.weighting={name="uniform", radius=3.0}')
+    assert found["terms.1.weighting.radius"] == (3.0, "command line")
+    assert found["terms.1.weighting.strength"] == (1.0, "default")
+    found = origins(tmp_path, "terms.1.weighting.strength=0.5")
+    assert found["terms.1.weighting.radius"] == (1.0, "recipe")
+    assert found["terms.1.weighting.strength"] == (0.5, "command line")
+
+
+def test_a_term_can_be_added_to_the_default_one():
+    recipe = recipes.load("toy-de-en", ["terms.1.loss=wasserstein", "terms.1.scale=0.1"]).recipe
+    assert [type(one.loss).__name__ for one in recipe.terms] == ["CrossEntropy", "Wasserstein"]

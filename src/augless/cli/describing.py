@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-import importlib.metadata
 import os
 import platform
 import shutil
 import sys
 from pathlib import Path
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 import typer
 
@@ -17,6 +16,10 @@ from augless.cli import options, terminal
 
 # The tables that list shows: kind -> module and name.
 KINDS = {
+    "text": ("data", "Settings"),
+    "filters": ("data", "Filters"),
+    "training": ("training", "Settings"),
+    "terms": ("training", "Term"),
     "corpora": ("corpora", "CORPORA"),
     "vocabularies": ("text", "VOCABULARIES"),
     "models": ("models", "MODELS"),
@@ -26,6 +29,8 @@ KINDS = {
     "searches": ("decoding", "SEARCHES"),
     "metrics": ("metrics", "METRICS"),
 }
+# How the keys of those that are no choice are written in a recipe.
+KEYS = {"text": "text", "filters": "text.filters", "training": "training", "terms": "terms.0"}
 EXTRAS = {
     "zstd": ("zstandard",),
     "tensorboard": ("tensorboard",),
@@ -53,7 +58,8 @@ def list_(
     shipped = {"recipes": recipes.shipped, "plans": trials.shipped}
     kinds = [*shipped, *KINDS]
     if kind is not None and kind not in kinds:
-        raise recipes.BadRecipe(f"there is no kind {kind!r}\nit can be: {', '.join(kinds)}")
+        meant = recipes.hint(kind, kinds)
+        raise recipes.BadRecipe(f"there is no kind {kind!r}{meant}\nit can be: {', '.join(kinds)}")
     shown = [kind] if kind else kinds
     found: dict[str, Any] = {}
     for one in shown:
@@ -62,7 +68,8 @@ def list_(
             continue
         module, name = KINDS[one]
         table = getattr(importlib.import_module(f"augless.{module}"), name)
-        found[one] = {name: described(entry) for name, entry in table.items()}
+        entries = table if isinstance(table, dict) else {KEYS[one]: table}
+        found[one] = {key: described(entry) for key, entry in entries.items()}
     if as_json:
         print(terminal.as_json(found))
         return
@@ -84,7 +91,11 @@ def described(kind: type[Any]) -> dict[str, Any]:
     hints = get_type_hints(kind, include_extras=True)
     knobs = {}
     for knob in dataclasses.fields(kind):
-        meanings = [m for m in getattr(hints[knob.name], "__metadata__", ()) if isinstance(m, str)]
+        hint = hints[knob.name]
+        meanings = [m for m in getattr(hint, "__metadata__", ()) if isinstance(m, str)]
+        kind_of = getattr(hint, "__origin__", hint)
+        if get_origin(kind_of) is Literal:
+            meanings.append("one of " + ", ".join(map(str, get_args(kind_of))))
         knobs[knob.name] = {"default": _default(knob), "meaning": "; ".join(meanings)}
     meaning = (kind.__doc__ or "").split("\n")[0]
     return {"meaning": meaning, "knobs": knobs}
@@ -113,11 +124,14 @@ def doctor(as_json: options.Json = False) -> None:
     print(terminal.table([[key, value] for key, value in facts.items()], left=2))
     for problem in problems:
         print(f"wrong: {problem}")
-    print("nothing is wrong" if not problems else f"{len(problems)} things are wrong")
+    print(f"wrong: {len(problems)}" if problems else "nothing is wrong")
 
 
 def examined() -> tuple[dict[str, str], list[str]]:
     """Return what is here, and what is wrong."""
+    import importlib.metadata
+    import importlib.util
+
     problems = []
     facts = {"python": platform.python_version(), "system": platform.platform()}
     for name in ("augless", "torch", "numpy", "scipy", "tokenizers", "sacremoses", "sacrebleu"):

@@ -206,7 +206,8 @@ def _convert(wanted: Any, value: Any, knob: dataclasses.Field[Any], where: str) 
         return _build(wanted, value, where)  # type: ignore[arg-type]  # a class, not an instance
     if isinstance(value, str) and "tuple" in str(wanted):
         value = value.split(",")  # on a command line, a.de,a.en is kinder than ["a.de", "a.en"]
-    if isinstance(value, int | float) and not isinstance(value, bool) and "Path" in str(wanted):
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if number and (wanted is str or "Path" in str(wanted)):
         value = str(value)  # a folder called 2014
     numbers = {int, float} & {wanted, *get_args(wanted)}
     if isinstance(value, bool) and numbers and bool not in get_args(wanted):
