@@ -439,6 +439,15 @@ def test_one_run_starts_from_another(place):
     assert not (place / "new").exists()
 
 
+def test_a_split_that_is_watched_is_scored_at_every_validation(tmp_path):
+    done = run("train", "toy-de-en", *SMALL, "training.watch=test", "--run", "run", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    scores = runs.Run.open(tmp_path / "run").metrics()[-1]["scores"]
+    assert list(scores) == ["loss", "perplexity", "bleu", "test bleu"]
+    done = run("train", "toy-de-en", *SMALL, "training.watch=tset", cwd=tmp_path)
+    assert done.returncode == 2 and "it can be test" in done.stderr
+
+
 def test_tensorboard_is_written_only_when_asked_for(tmp_path):
     done = run("train", "toy-de-en", *SMALL, "--run", "run", "--tensorboard", cwd=tmp_path)
     assert done.returncode == 0, done.stderr

@@ -121,6 +121,10 @@ def train(
     )
     if "valid" not in prepared.splits:
         raise BadRecipe("the corpus has no validation pairs; give corpus.valid=...")
+    for split in recipe.training.watch:
+        if split not in prepared.splits or split == "train":
+            these = ", ".join(set(prepared.splits) - {"train", "valid"})
+            raise BadRecipe(f"training.watch names {split!r}; it can be {these}")
     model = build(recipe, prepared.codecs)
     if recipe.training.start is not None:
         _begin(model, recipe.training.start, prepared)
@@ -213,7 +217,10 @@ class Validation:
     def __init__(self, recipe: Recipe, prepared: data.Prepared) -> None:
         self.recipe, self.codecs = recipe, prepared.codecs
         self.pairs = prepared.pairs("valid")
-        self.sources, self.references = (prepared.lines("valid", side) for side in data.SIDES)
+        self.lines = {
+            split: [prepared.lines(split, side) for side in data.SIDES]
+            for split in ("valid", *recipe.training.watch)
+        }
 
     def __call__(self, model: models.Model) -> dict[str, float]:
         """Return loss per token, perplexity, and the score that chooses the best model."""
@@ -223,10 +230,11 @@ class Validation:
         try:
             if not math.isfinite(loss):
                 raise FloatingPointError("the loss of the validation pairs is not finite")
+            writer = decoding.Writer(model, self.codecs, self.recipe.validation)
             if (metric := self.recipe.metric) not in scores:
-                writer = decoding.Writer(model, self.codecs, self.recipe.validation)
-                hypotheses = writer.generate(self.sources)
-                scores[metric] = metrics.score(metric, hypotheses, self.references).value
+                for split, (sources, references) in self.lines.items():
+                    value = metrics.score(metric, writer.generate(sources), references).value
+                    scores[metric if split == "valid" else f"{split} {metric}"] = value
         except FloatingPointError as error:  # finite parameters can be too large to compute with
             raise training.NotFinite(
                 f"{error}; what it computes is not finite, and nothing of it was saved\n"

@@ -110,14 +110,14 @@ def override(values: dict[str, Any], overrides: Sequence[str]) -> tuple[dict[str
         key, equals, value = one.partition("=")
         if not equals or not key:
             raise BadRecipe(f"{one!r} is not key=value, such as text.lowercase=true")
-        _assign(found, key.split("."), _value(value))
+        _assign(found, key.split("."), toml_value(value))
         keys.append(key)
     return found, keys
 
 
 def written_values(overrides: Sequence[str]) -> dict[str, Any]:
     """Return key=value overrides as dotted keys and values."""
-    return {key: _value(value) for key, _, value in (one.partition("=") for one in overrides)}
+    return {key: toml_value(value) for key, _, value in (one.partition("=") for one in overrides)}
 
 
 def resolve(
@@ -246,7 +246,7 @@ def _meaning(kind: type[Any], key: str) -> str:
     return next((m for m in getattr(wanted, "__metadata__", ()) if isinstance(m, str)), key)
 
 
-def _value(written: str) -> Any:
+def toml_value(written: str) -> Any:
     """Read the value of key=value as TOML, or else as the string it is."""
     try:
         return tomllib.loads(f"value = {written}")["value"]

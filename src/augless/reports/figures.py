@@ -79,15 +79,21 @@ def differences(study: Study) -> Figure | None:
     )
 
 
+_WATCHED = "test "  # how scores of a split that is only watched begin
+
+
 def learning(study: Study, metric: str) -> Figure | None:
-    """Draw the validation score over the samples seen, a band over seeds."""
+    """Draw the validation score, or the watched test score, over the samples seen."""
     epochs = {row.method: _histories(study, row, "epoch") for row in study.rows}
     logged = [e for of in epochs.values() for history in of.values() for e in history]
     known = list(dict.fromkeys(name for epoch in logged for name in epoch.get("scores", {})))
     if not known:
         return None
     others = [name for name in known if name not in ("loss", "perplexity")]
+    watched = [name for name in others if name.startswith(_WATCHED)]
     score = metric if metric in known else (others or known)[-1]
+    score = watched[0] if watched else score
+    which = "Test" if watched else "Validation"
     lines = [
         line
         for row in study.rows
@@ -95,14 +101,14 @@ def learning(study: Study, metric: str) -> Figure | None:
     ]
     if not lines:
         return None
-    name = evidence.metric_name(score)
+    name = evidence.metric_name(score.removeprefix(_WATCHED))
     ends = "; ".join(f"{line.name} {line.y[-1]:.2f}" for line in lines)
-    described = f"Validation {name} over the samples seen. At the end: {ends}."
+    described = f"{which} {name} over the samples seen. At the end: {ends}."
     panels = []
     panels.append(
         charts.curves(
             lines,
-            title=f"Validation {name}",
+            title=f"{which} {name}",
             description=described,
             x_name="samples seen",
             x_low=0.0,
@@ -121,10 +127,15 @@ def learning(study: Study, metric: str) -> Figure | None:
                 y_name=name,
             )
         )
+    note = (
+        "The test set was scored at every epoch, as this plan asks; it chose nothing."
+        if watched
+        else "Validation is never weighted."
+    )
     return Figure(
         panels=panels,
         caption="Mean over seeds; the band is their range. A line ends where its first seed did. "
-        "Validation is never weighted.",
+        + note,
     )
 
 

@@ -50,6 +50,7 @@ class Settings:
     metric: Annotated[str, "score that chooses the best model; auto: BLEU, in the text's case"] = (
         "auto"
     )
+    watch: Annotated[tuple[str, ...], "further splits scored with it, which choose nothing"] = ()
     patience: Annotated[int, "validations without improvement before it stops; 0: never"] = 0
     memory: Annotated[float, "steps over which running mean losses forget"] = 100.0
     precision: Annotated[Precision, "what the model computes in"] = "float32"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import itertools
 import json
 import math
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from augless import metrics, recipes
+from augless.recipes import reading
 
 Values = dict[str, Any]
 """dotted key of a recipe -> value; a table that has a name stands for a whole choice"""
@@ -151,7 +151,7 @@ class Plan:
             key, equals, value = override.partition("=")
             if not equals or not key:
                 raise BadPlan(f"{override!r} is not key=value, such as seeds=[1]")
-            _assign(content, key, _value(value))
+            _assign(content, key, reading.toml_value(value))
         _strict("", content, KEYS)
         return _built(name, content, small)
 
@@ -250,7 +250,7 @@ def _read(plan: str) -> tuple[str, dict[str, Any]]:
             raise BadPlan(f"{plan} is not TOML: {error}") from None
     if plan not in shipped():
         raise BadPlan(
-            f"there is no plan {plan!r}{_hint(plan, shipped())}\n"
+            f"there is no plan {plan!r}{recipes.hint(plan, shipped())}\n"
             f"give a .toml file or one of: {', '.join(shipped())}"
         )
     return plan, tomllib.loads((_folder() / f"{plan}.toml").read_text("utf-8"))
@@ -404,31 +404,20 @@ def _assign(content: dict[str, Any], dotted: str, value: Any) -> None:
     here[rest] = value
 
 
-def _value(given: str) -> Any:
-    """Read the value of key=value as TOML, or else as the string it is."""
-    try:
-        return tomllib.loads(f"value = {given}")["value"]
-    except tomllib.TOMLDecodeError:
-        return given
-
-
 def _strict(where: str, content: Any, known: Iterable[str]) -> None:
     for key in _table(where or "the plan", content):
         if key not in known:
             full = f"{where}.{key}" if where else key
             these = ", ".join(known)
-            raise BadPlan(f"there is no key {full!r}{_hint(key, known)}\nit can have: {these}")
+            raise BadPlan(
+                f"there is no key {full!r}{recipes.hint(key, known)}\nit can have: {these}"
+            )
 
 
 def _known(where: str, name: str, known: Iterable[str]) -> None:
     if name not in known:
         these = ", ".join(known)
-        raise BadPlan(f"{where} names {name!r}{_hint(name, known)}\nthere is: {these}")
-
-
-def _hint(word: str, known: Iterable[str]) -> str:
-    close = difflib.get_close_matches(word, list(known), 1)
-    return f"; did you mean {close[0]!r}?" if close else ""
+        raise BadPlan(f"{where} names {name!r}{recipes.hint(name, known)}\nthere is: {these}")
 
 
 def _table(where: str, value: Any) -> Mapping[str, Any]:
