@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from augless import corpora, polar, recipes, text
+from augless.recipes import reading
 
 
 @pytest.mark.parametrize("name", recipes.shipped())
@@ -145,3 +146,12 @@ def test_what_an_override_replaces_was_said_by_nobody(tmp_path):
 def test_a_term_can_be_added_to_the_default_one():
     recipe = recipes.load("toy-de-en", ["terms.1.loss=wasserstein", "terms.1.scale=0.1"]).recipe
     assert [type(one.loss).__name__ for one in recipe.terms] == ["CrossEntropy", "Wasserstein"]
+
+
+def test_only_what_differs_from_the_defaults_names_a_run():
+    said = reading.changed(
+        recipes.load("toy-de-en", ["seed=1", "terms.0.weighting.name=plain"]).recipe
+    )
+    assert {"corpus.name", "terms.0.weighting.name", "training.optimizer.rate"} <= said
+    assert not {"seed", "training.clip", "terms.0.scale"} & said
+    assert "seed" in reading.changed(recipes.load("toy-de-en", ["seed=2"]).recipe)

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from augless import data, decoding, metrics, models, runs, text, training
 from augless.recipes import Preparation
-from augless.recipes.reading import BadRecipe, Resolved, hint, nested, override, resolve
+from augless.recipes.reading import BadRecipe, Resolved, changed, hint, nested, override, resolve
 
 Progress = Callable[[str, int, int | None], None]
 
@@ -184,8 +184,13 @@ def _begin(model: models.Model, start: Path, prepared: data.Prepared) -> None:
 
 
 def run_name(resolved: Resolved[Recipe], prepared: data.Prepared) -> str:
-    """Return a short fingerprint of all that decides a run."""
-    content = json.dumps([identity(resolved), prepared.fingerprint], sort_keys=True)
+    """Return a short fingerprint of all that decides a run.
+
+    Only of what differs from the defaults: a knob that a later version adds renames no run.
+    """
+    said = changed(resolved.recipe)
+    values = {key: value for key, value in identity(resolved).items() if key in said}
+    content = json.dumps([values, prepared.fingerprint], sort_keys=True)
     return hashlib.sha256(content.encode()).hexdigest()[:12]
 
 

@@ -313,6 +313,20 @@ def flat(built: Any, prefix: str = "") -> list[tuple[str, Any]]:
     return found
 
 
+def changed(built: Any, prefix: str = "") -> set[str]:
+    """Return the dotted keys of the values that are not a knob's default, and of all names."""
+    found = set()
+    for knob in dataclasses.fields(built):
+        value, key = getattr(built, knob.name), prefix + knob.name
+        if isinstance(value, tuple) and any(dataclasses.is_dataclass(one) for one in value):
+            found |= {k for i, one in enumerate(value) for k in changed(one, f"{key}.{i}.")}
+        elif dataclasses.is_dataclass(value):
+            found |= {f"{key}.name", *changed(value, f"{key}.")}
+        elif value != knob.default:
+            found.add(key)
+    return found
+
+
 def _plain(value: Any) -> Any:
     """Return a value as JSON has it."""
     if isinstance(value, tuple | list):
