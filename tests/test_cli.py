@@ -187,8 +187,8 @@ def test_elsewhere_progress_is_plain_lines(tmp_path):
         "counting words: 100%",
         "learning the vocabulary",
         "writing train: 100%",
-        "writing valid",
-        "writing test",
+        "writing valid: 100%",
+        "writing test: 100%",
     ]
 
 

@@ -122,7 +122,8 @@ def test_a_second_process_is_told_that_the_run_is_busy(tmp_path):
 def test_a_damaged_checkpoint_costs_an_interval_and_no_bit(tmp_path):
     whole, damaged = quick.new_run(tmp_path / "whole"), quick.new_run(tmp_path / "damaged")
     quick.fit(whole, quick.trainer(save_every=2))
-    quick.fit(damaged, quick.trainer(save_every=2), stop=quick.stop_after(5))
+    one = quick.trainer(save_every=2)
+    quick.fit(damaged, one, stop=lambda: one.at.step >= 5)
     newest = max(damaged.folder.glob("checkpoint-*"))
     path = newest / "model.safetensors"
     content = bytearray(path.read_bytes())
@@ -157,5 +158,6 @@ def test_a_full_disk_leaves_the_last_good_checkpoint(tmp_path, monkeypatch):
 
 def test_the_position_survives_with_the_number_of_steps(tmp_path):
     run = quick.new_run(tmp_path / "run")
-    quick.fit(run, quick.trainer(), stop=quick.stop_after(7))
+    one = quick.trainer()
+    quick.fit(run, one, stop=lambda: one.at.step >= 7)
     assert run.last().state["position"]["batch"] == 2  # five batches an epoch

@@ -1,7 +1,6 @@
 """Training: any list of terms, exact to the bit through any interruption."""
 
 import dataclasses
-import itertools
 import json
 import math
 
@@ -78,11 +77,6 @@ def dev_loss(model):
 def fit(run, one, **knobs):
     with run.lock():
         return training.fit(one, run, validate=knobs.pop("validate", dev_loss), **knobs)
-
-
-def stop_after(steps):
-    counter = itertools.count(1)
-    return lambda: next(counter) >= steps
 
 
 def everything(run):

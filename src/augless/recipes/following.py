@@ -194,7 +194,7 @@ def run_name(resolved: Resolved[Recipe], prepared: data.Prepared) -> str:
     return hashlib.sha256(content.encode()).hexdigest()[:12]
 
 
-def versions(device: torch.device) -> dict[str, str]:
+def versions(device: torch.device | None = None) -> dict[str, str]:
     """Return what else a run's bits depend on: they are the same on the same machine only."""
     return {
         "augless": metadata.version("augless"),
@@ -202,7 +202,7 @@ def versions(device: torch.device) -> dict[str, str]:
         "python": platform.python_version(),
         "machine": platform.machine(),
         "threads": str(torch.get_num_threads()),
-        "device": device.type,
+        "device": device.type if device else "cpu",
     }
 
 
