@@ -31,7 +31,7 @@ Block = tuple[list[str], list[str], list[float]]  # sources, targets, weights: q
 Result = TypeVar("Result")
 Progress = Callable[[str, int, int | None], None]
 
-BLOCK = 8192  # pairs that are handed to a worker at once
+BLOCK = 8192  # pairs that are handed to a worker at once, to begin with
 VERSION = 2  # of this procedure: another number prepares everything anew
 _ASIDE = re.compile(r"\..+-[0-9a-f]{12}\.(\d+)")
 
@@ -416,8 +416,12 @@ def _in_order(
 
 def _blocks(pairs: Iterable[corpora.Pair]) -> Iterator[Block]:
     source = iter(pairs)
-    while some := list(itertools.islice(source, BLOCK)):
+    # Small at first, so that a small corpus is shared out; then larger, because the counts of each
+    # block are added up by one process.
+    size = BLOCK
+    while some := list(itertools.islice(source, size)):
         yield [p.source for p in some], [p.target for p in some], [p.weight for p in some]
+        size = min(size * 5 // 4, 4 * BLOCK)
 
 
 _installed: list[Callable[[Block], Any]] = []
