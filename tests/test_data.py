@@ -283,7 +283,7 @@ def test_progress_is_of_a_known_total_and_gets_there(tmp_path, monkeypatch, work
     )
     for stage in ("counting words", "writing train"):
         done, totals = zip(*seen[stage], strict=True)
-        assert len(done) == 6 and sorted(done) == list(done)
+        assert len(done) == 5 and sorted(done) == list(done)
         assert set(totals) == {600} == {done[-1]}
 
 
