@@ -27,7 +27,7 @@ from augless import (
     runs,
     training,
 )
-from test_cli import augless
+from test_cli import augless, on_a_terminal
 
 SMALL = (
     "corpus.train=120",
@@ -299,6 +299,12 @@ def test_a_reader_that_goes_away_is_no_error(place):
     assert "Traceback" not in done.stderr and "BrokenPipe" not in done.stderr
 
 
+def test_a_bug_of_ours_is_exit_1_and_says_where():
+    script = "from augless import cli; cli.app = lambda: 1 / 0; cli.main()"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.returncode == 1 and "ZeroDivisionError" in done.stderr
+
+
 def test_list_shows_every_table_with_every_knob(tmp_path):
     done = run("list", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
@@ -354,7 +360,14 @@ def test_there_is_completion_for(shell, word):
     assert word in done.stdout and "augless" in done.stdout
 
 
-def test_a_terminal_gets_a_bar_and_an_answer_to_each_line(place):
+def test_training_on_a_terminal_has_a_bar_with_the_time_left(tmp_path):
+    arguments = ("train", "toy-de-en", *SMALL, "training.epochs=4", "--run", "run")
+    shown = on_a_terminal(*arguments, cwd=tmp_path, env={**ONE, "NO_COLOR": "1"})
+    assert re.search(r"training .*\d+%.*\d:\d\d:\d\d", shown), shown
+    assert "validation: loss" in shown  # the lines of records stand above the bar
+
+
+def test_a_terminal_gets_an_answer_to_each_line(place):
     parent, child = pty.openpty()
     process = subprocess.Popen(
         [sys.executable, "-m", "augless", "generate", "run"],
