@@ -73,7 +73,7 @@ class Changed(BadRun):
     """A run that was made with another recipe, corpus or vocabulary."""
 
 
-class Busy(RuntimeError):  # noqa: N818
+class Busy(RuntimeError):  # noqa: N818  # named for what it is
     """A run that another process is working on."""
 
 
@@ -225,7 +225,7 @@ class Run:
 
     def log(self, record: Table) -> None:
         """Append a record to the metrics; a number that is not finite becomes null."""
-        line = json.dumps(_finite(dict(record)), allow_nan=False).encode() + b"\n"
+        line = json.dumps(finite(dict(record)), allow_nan=False).encode() + b"\n"
         path = self.folder / _METRICS
         with _opened(path, _UPDATE | os.O_APPEND) as descriptor:
             end = os.fstat(descriptor).st_size
@@ -248,7 +248,7 @@ class Run:
 
     def finish(self, result: Table) -> None:
         """Say that the run is done, and with what result."""
-        content = {"format": FORMAT, "run": self.fingerprint, "result": _finite(dict(result))}
+        content = {"format": FORMAT, "run": self.fingerprint, "result": finite(dict(result))}
         with _aside(self.folder / _RESULT, "finish") as aside:
             _write(aside, _document(content))
 
@@ -259,7 +259,7 @@ class Run:
         if not os.path.lexists(path):
             return None
         with _blaming(path):
-            return _part(self._own(path), "result", dict)  # type: ignore[no-any-return]
+            return _part(self._own(path), "result", dict)  # type: ignore[no-any-return]  # checked
 
     def _own(self, path: Path) -> dict[str, Any]:
         """Read a document that belongs to this run."""
@@ -326,7 +326,7 @@ class Run:
         """Remove a folder; half removed, it does not look like a damaged one."""
         aside = _beside(path)
         try:
-            os.rename(path, aside)  # noqa: PTH104
+            os.rename(path, aside)  # noqa: PTH104  # as below
             crash_point(f"{verb}-discarding")
             shutil.rmtree(aside)
         except OSError as error:  # what had to be saved is saved
@@ -400,12 +400,12 @@ def _part(content: Any, key: str, kind: type[Any]) -> Any:
     return found
 
 
-def _finite(value: Any) -> Any:
+def finite(value: Any) -> Any:
     """Replace numbers that JSON cannot say, such as a correlation of constants, by None."""
     if isinstance(value, dict):
-        return {key: _finite(item) for key, item in value.items()}
+        return {key: finite(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_finite(item) for item in value]
+        return [finite(item) for item in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 

@@ -96,7 +96,8 @@ def read(
     for key in given:  # what it replaces was said by nobody
         gone = [k for k in origins if f"{k.removesuffix('.name')}.".startswith(f"{key}.")]
         origins = {k: v for k, v in origins.items() if k not in gone} | {key: "command line"}
-    known = [*(knob.name for knob in dataclasses.fields(kind)), *others]  # type: ignore[arg-type]
+    knobs = dataclasses.fields(kind)  # type: ignore[arg-type]  # whatever kind it is
+    known = [*(knob.name for knob in knobs), *others]
     _check_keys(values, known, "")
     return resolve(kind, name, {k: v for k, v in values.items() if k not in others}, origins)
 

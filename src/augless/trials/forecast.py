@@ -177,7 +177,7 @@ def measure(order: worker.Order, began: float) -> Measured:
     prepared = data.prepare(recipe.corpus, recipe.text, layout.prepared, name=resolved.name)
     pairs = prepared.pairs("train")
     settings = dataclasses.replace(recipe.training, metric="loss")
-    device = training.choose_device(order.device)  # type: ignore[arg-type]
+    device = training.choose_device(order.device)  # type: ignore[arg-type]  # checked
     model = following.build(recipe, prepared.codecs)
     trainer = training.Trainer(
         model, recipe.terms, settings, pairs, seed=recipe.seed, device=device

@@ -11,7 +11,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-import math
 import os
 import re
 from collections.abc import Mapping
@@ -21,6 +20,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from augless import runs
 
 if TYPE_CHECKING:
     from augless.trials.plans import Plan
@@ -90,7 +91,7 @@ class Record:
         folder.mkdir(parents=True, exist_ok=True)
         # Under a name of its own, so that one rename takes the old record's place with both files.
         _replace(folder / _statistics(digest), tensors)
-        _replace(folder / _RECORD, _document(_finite(content)))
+        _replace(folder / _RECORD, _document(runs.finite(content)))
         for path in folder.iterdir():
             if path.name not in (_RECORD, _statistics(digest)):
                 path.unlink()
@@ -207,14 +208,6 @@ def _narrow(table: NDArray[np.float64]) -> NDArray[Any]:
             if bool((narrow == table).all()):
                 return np.ascontiguousarray(narrow)
     return np.ascontiguousarray(table)
-
-
-def _finite(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _finite(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(item) for item in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _digest(content: bytes) -> str:

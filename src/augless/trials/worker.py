@@ -200,7 +200,7 @@ def _score(order: Order, run: runs.Run, resolved: recipes.Resolved[Recipe]) -> N
     layout, job = jobs.Layout(order.root), order.job
     recipe = resolved.recipe
     prepared = data.prepare(recipe.corpus, recipe.text, layout.prepared, name=resolved.name)
-    writer = following.writer(run.folder, order.device)  # type: ignore[arg-type]
+    writer = following.writer(run.folder, order.device)  # type: ignore[arg-type]  # checked
     scores: dict[str, dict[str, dict[str, Any]]] = {}
     statistics = {}
     hypotheses = {}
