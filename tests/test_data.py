@@ -138,15 +138,17 @@ def test_a_killed_prepare_leaves_no_worker_behind():
         time.sleep(0.1)
 
 
-def test_an_input_that_changes_while_it_is_read_is_noticed(tmp_path):
+@pytest.mark.parametrize("age", [0, 1.2])
+def test_an_input_that_changes_while_it_is_read_is_noticed(tmp_path, age):
     for name in ("train.de", "train.en"):
         (tmp_path / name).write_text("ein Haus\n" * 50)
+    time.sleep(age)
     corpus = corpora.CORPORA["files"](path=tmp_path, languages=("de", "en"))
 
     def meddle(stage, *_):
         if stage == "learning the vocabulary":
             for name in ("train.de", "train.en"):
-                (tmp_path / name).write_text("kein Haus\n" + "ein Haus\n" * 50)
+                (tmp_path / name).write_text("ein Baum\n" * 50)  # of the same size
 
     with pytest.raises(corpora.BadData, match="changed while they were read"):
         data.prepare(corpus, SMALL, tmp_path / "out", name="own", progress=meddle)

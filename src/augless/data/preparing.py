@@ -13,6 +13,7 @@ import shutil
 import signal
 import sys
 import threading
+import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
@@ -32,7 +33,7 @@ Result = TypeVar("Result")
 Progress = Callable[[str, int, int | None], None]
 
 BLOCK = 8192  # pairs that are handed to a worker at once, to begin with
-VERSION = 2  # of this procedure: another number prepares everything anew
+VERSION = 3  # of this procedure: another number prepares everything anew
 _ASIDE = re.compile(r"\..+-[0-9a-f]{12}\.(\d+)")
 
 
@@ -89,6 +90,7 @@ def prepare(
     """
     corpus.check()
     progress("reading checksums", 0, None)
+    before = _stamps(corpus)
     inputs = corpus.fingerprint()
     learner = {type(settings.vocabulary).__name__: asdict(settings.vocabulary)}
     knobs = asdict(settings) | {"vocabulary": learner}
@@ -111,7 +113,8 @@ def prepare(
         aside.mkdir(parents=True)
         header = {"fingerprint": inputs, "inputs": _described(corpus), "settings": knobs}
         _write(corpus, settings, aside, workers, progress, header)
-        if corpus.fingerprint() != inputs:
+        changed = before is None or _stamps(corpus) != before
+        if changed and corpus.fingerprint() != inputs:
             raise corpora.BadData("the files changed while they were read; prepare again")
         store.sync(aside)
         aside.rename(folder)
@@ -371,6 +374,17 @@ def _described(corpus: corpora.Corpus) -> list[dict[str, Any]]:
     """Name the files that were read, with sizes and checksums; not where they are."""
     files = [path for path in corpus.inputs() if path.is_file()]
     return [{"name": p.name, "bytes": p.stat().st_size, "sha256": store.digest(p)} for p in files]
+
+
+def _stamps(corpus: corpora.Corpus) -> list[tuple[int, ...]] | None:
+    """Return what changes with any writing to the files; None of files too fresh to tell.
+
+    Nobody can set the time of the last change back, but its clock may tick 100 times a second only.
+    """
+    stats = [path.stat() for path in corpus.inputs()]
+    if any(time.time_ns() - s.st_ctime_ns < 1_000_000_000 for s in stats):
+        return None
+    return [(s.st_dev, s.st_ino, s.st_size, s.st_mtime_ns, s.st_ctime_ns) for s in stats]
 
 
 def _alive(process: str) -> bool:
