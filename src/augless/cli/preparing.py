@@ -18,6 +18,9 @@ def prepare(
     overrides: options.Overrides = None,
     out: Annotated[Path, typer.Option(help="Where prepared corpora are kept.")] = Path("data"),
     workers: options.Workers = 1,
+    download: Annotated[
+        bool, typer.Option("--download", help="Fetch the files of a public corpus first.")
+    ] = False,
     as_json: options.Json = False,
 ) -> None:
     """Turn raw parallel text into checked, binarised data.
@@ -26,16 +29,21 @@ def prepare(
 
       augless prepare toy-de-en
 
-      augless prepare multi30k-de-en corpus.path=downloads/multi30k --workers 2
+      augless prepare multi30k-de-en corpus.path=downloads/multi30k --download --workers 2
 
       augless prepare files corpus.path=mine corpus.languages=de,en text.lowercase=true
     """
-    from augless import data, recipes
+    from augless import corpora, data, recipes
 
     resolved = recipes.preparation(recipe, overrides or [])
+    corpus = resolved.recipe.corpus
+    if download and not isinstance(corpus, corpora.Published):
+        raise recipes.BadRecipe("--download is for public corpora; this one has nothing to fetch")
     with terminal.Progress() as progress:
+        if isinstance(corpus, corpora.Published) and download:
+            corpus.download(progress)
         prepared = data.prepare(
-            resolved.recipe.corpus,
+            corpus,
             resolved.recipe.text,
             out,
             name=resolved.name,

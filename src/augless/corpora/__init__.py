@@ -8,7 +8,8 @@ A corpus has knobs, splits, and pairs that stream::
         ...
 
 What is wrong with the data is a `BadData`, which names file and line. What lines are, and which
-compressed forms are read: `augless.corpora.reading`. No network is used.
+compressed forms are read: `augless.corpora.reading`. No network is used, but by `download` of a
+public corpus.
 """
 
 from typing import Any
@@ -23,6 +24,7 @@ from augless.corpora.published import (
     IWSLT15EnglishVietnamese,
     Multi30kFrenchEnglish,
     Multi30kGermanEnglish,
+    Published,
 )
 from augless.corpora.reading import BadData, Pair, Tally
 from augless.corpora.toy import ToyDialogue, ToyGermanEnglish
@@ -54,6 +56,7 @@ __all__ = [
     "Multi30kFrenchEnglish",
     "Multi30kGermanEnglish",
     "Pair",
+    "Published",
     "Reddit",
     "Tally",
     "Tatoeba",

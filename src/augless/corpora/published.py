@@ -1,7 +1,7 @@
 """Public corpora, from the files as their publishers distribute them.
 
-Nothing is downloaded: most of these have no lasting address with a known checksum. `address` says
-where the files are, or were, to be had; `check` says which of them to put where.
+`address` says where the files are, or were, to be had; `check` says which of them to put where.
+`download` fetches those that have an address of their own and a checksum somebody published.
 """
 
 import itertools
@@ -14,6 +14,7 @@ from typing import Annotated, ClassVar, Literal
 from augless import text
 from augless.corpora import reading
 from augless.corpora.corpus import Corpus, found
+from augless.corpora.downloading import Progress, Remote, download
 from augless.corpora.reading import BadData, Empty, Numbered, Pair, Tally
 
 TED = "CC BY-NC-ND 3.0 (TED Conference LLC)"
@@ -28,6 +29,8 @@ class Published(Corpus):
     path: Annotated[Path, "folder that holds the files, unpacked from what the publisher offers"]
     empty: Annotated[Empty, "a pair with an empty side: refuse it, or drop the pair"] = "drop"
 
+    remotes: ClassVar[tuple[Remote, ...]] = ()
+
     def check(self) -> None:
         """Refuse a missing or unreadable file, and say where it is to be had."""
         for path in self.inputs():
@@ -35,7 +38,19 @@ class Published(Corpus):
                 reading.check(path)
             except BadData as error:
                 source = f"It is published at {self.address}" if self.address else "Look for it"
-                raise BadData(f"{str(error).splitlines()[0]}\n{source}; put it there.") from None
+                there = "put it there"
+                if self.remotes:
+                    there += ", or fetch it: `augless prepare` with --download"
+                raise BadData(f"{str(error).splitlines()[0]}\n{source}; {there}.") from None
+
+    def download(self, progress: Progress = lambda *_: None) -> list[Path]:
+        """Fetch the files that are not there yet, checksums verified; return them."""
+        if not self.remotes:
+            raise BadData(
+                f"no checksum of these files is known, so nothing is downloaded.\n"
+                f"They are published at {self.address}; put them into {reading.name(self.path)}."
+            )
+        return download(self.remotes, self.path, progress)
 
     def _file(self, *stems: str, below: str = "") -> Path:
         """Find a file, in the folder or in the one below; where it should be, if it is absent."""
@@ -215,6 +230,20 @@ class IWSLT15EnglishVietnamese(Published):
     address: ClassVar[str] = "https://nlp.stanford.edu/projects/nmt/"
     choices: ClassVar[tuple[str, ...]] = ("en", "vi")
     STEMS: ClassVar[dict[str, str]] = {"train": "train", "valid": "tst2012", "test": "tst2013"}
+    remotes: ClassVar[tuple[Remote, ...]] = tuple(
+        Remote(
+            addresses={f"https://nlp.stanford.edu/projects/nmt/data/iwslt15.en-vi/{name}": digest},
+            files=(name,),
+        )
+        for name, digest in {
+            "train.en": "c26dfeed74b6bf3752f5ca552f2412456f0de153f7c804df8717931fb3a5c78a",
+            "train.vi": "707206edf2dc0280273952c7b70544ea8a1363aa69aaeb9d70514b888dc3067d",
+            "tst2012.en": "b8fbcd0d4199d41276421d1f7228298df67dd9e2c5c134c2ee8cdf3ec27801e2",
+            "tst2012.vi": "01004078b3f36b0c46e81b65fc6851230b3c823405c76d1d82ef3b786b512ff0",
+            "tst2013.en": "3860ce60bc5b85d96cc2d3d580cf1bc9d62440e939c1b964676d3607c4e8f1df",
+            "tst2013.vi": "29af16842808da2812b8fd4d47fc05d082ba870e60ab7755090ad04b380994cd",
+        }.items()
+    )
 
     def inputs(self) -> list[Path]:
         """List the six files."""
@@ -279,6 +308,37 @@ class Multi30kGermanEnglish(Multi30k):
 
     languages: Annotated[tuple[str, str], "de and en, in either order"] = ("de", "en")
     choices: ClassVar[tuple[str, ...]] = ("de", "en")
+    # As they were packed for the shared task of 2016, whose server is often away, and a copy.
+    remotes: ClassVar[tuple[Remote, ...]] = tuple(
+        Remote(
+            addresses={
+                f"http://www.quest.dcs.shef.ac.uk/wmt16_files_mmt/{name}.tar.gz": one,
+                "https://raw.githubusercontent.com/neychev/small_DL_repo/master/datasets/Multi30k/"
+                f"{name}.tar.gz": other,
+            },
+            files=(f"{stem}.de", f"{stem}.en"),
+        )
+        for name, stem, one, other in (
+            (
+                "training",
+                "train",
+                "20140d013d05dd9a72dfde46478663ba05737ce983f478f960c1123c6671be5e",
+                "20140d013d05dd9a72dfde46478663ba05737ce983f478f960c1123c6671be5e",
+            ),
+            (
+                "validation",
+                "val",
+                "a7aa20e9ebd5ba5adce7909498b94410996040857154dab029851af3a866da8c",
+                "a7aa20e9ebd5ba5adce7909498b94410996040857154dab029851af3a866da8c",
+            ),
+            (
+                "mmt16_task1_test",
+                "test",
+                "0681be16a532912288a91ddd573594fbdd57c0fbb81486eff7c55247e35326c2",
+                "6d1ca1dba99e2c5dd54cae1226ff11c2551e6ce63527ebb072a1f70f72a5cd36",
+            ),
+        )
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -25,6 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from augless import corpora, text
+from augless.corpora import reading
 from augless.data import store
 from augless.data.store import Prepared
 
@@ -377,11 +378,14 @@ def _described(corpus: corpora.Corpus) -> list[dict[str, Any]]:
 
 
 def _stamps(corpus: corpora.Corpus) -> list[tuple[int, ...]] | None:
-    """Return what changes with any writing to the files; None of files too fresh to tell.
+    """Return what changes with any writing to the files; None where that cannot be told.
 
     Nobody can set the time of the last change back, but its clock may tick 100 times a second only.
     """
-    stats = [path.stat() for path in corpus.inputs()]
+    try:
+        stats = [reading.local(path).stat() for path in corpus.inputs()]
+    except OSError:  # gone by now: hashing will say so
+        return None
     if any(time.time_ns() - s.st_ctime_ns < 1_000_000_000 for s in stats):
         return None
     return [(s.st_dev, s.st_ino, s.st_size, s.st_mtime_ns, s.st_ctime_ns) for s in stats]
