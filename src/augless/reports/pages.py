@@ -243,7 +243,7 @@ def _sections(found: Evidence) -> list[Section]:
             "learning",
             "Learning",
             (
-                "The validation score as training goes on, by the number of samples seen: "
+                "The score as training goes on, by the number of samples seen: "
                 "a method that makes copies of its data pays for each.",
             ),
             "No run has logged an epoch.",
