@@ -175,6 +175,10 @@ class Trial:
     """method -> label of the recipe -> what was chosen on the validation set: "values" (dotted key
     -> value), "score", "metric", "seed", and "tried", a list of {"values", "score", "failure"};
     methods without knobs to tune are not here"""
+    command: str = ""
+    """how to repeat all of it"""
+    notes: tuple[str, ...] = ()
+    """what a reader has to know of where the runs come from"""
 
     @property
     def complete(self) -> bool:
