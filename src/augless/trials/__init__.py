@@ -13,7 +13,7 @@ decoded once by each final run.
 
 from augless.trials.forecast import Forecast, Measured, forecast
 from augless.trials.jobs import Job
-from augless.trials.plans import BadPlan, Base, Method, Plan, own, shipped
+from augless.trials.plans import BadPlan, Base, Method, Plan, Range, own, shipped
 from augless.trials.records import BadRecord, Entry, Record, Trial
 from augless.trials.running import Running, Status, collect, run
 from augless.trials.summary import Cell, Row, Table, table
@@ -29,6 +29,7 @@ __all__ = [
     "Measured",
     "Method",
     "Plan",
+    "Range",
     "Record",
     "Row",
     "Running",

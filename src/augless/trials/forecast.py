@@ -90,14 +90,16 @@ def forecast(
     """List a plan's runs and estimate their time; corpora are prepared, but no run is begun.
 
     One run of each kind (corpus, model, losses, training) takes a few real steps and writes some
-    sentences. Runs that depend on a choice are listed with the first combination.
+    sentences. Runs that depend on scores to come are listed with the first combination.
     """
     book = running.opened(plan, root=root, records=records, workers=workers, progress=progress)
     measured: dict[str, Measured | str] = {}
     names: dict[str, str] = {}
     found = []
-    for job in _all(book):
-        if book.record(job) is not None:
+    known = book.jobs()
+    for i, job in enumerate(known + _later(book)):
+        later = i >= len(known)  # what such a run is like may be done, but not that run
+        if not later and book.record(job) is not None:
             found.append(Expected(job, 0.0, 1.0, "done"))
             continue
         if (failure := book.failure(job)) is not None:
@@ -108,23 +110,27 @@ def forecast(
             progress(f"measuring {job.method} on {job.corpus}", 0, None)
             measured[kind] = _measured(book, job, threads, device)
             names[kind] = f"{job.method} on {job.corpus}"
-        found.append(_expected(book, job, measured[kind]))
+        share = 0.0 if later else running.share(book, job)
+        found.append(_expected(job, measured[kind], share))
     fine = {names[kind]: one for kind, one in measured.items() if isinstance(one, Measured)}
     return Forecast(found, jobs, fine)
 
 
-def _expected(book: Book, job: Job, measured: Measured | str) -> Expected:
+def _expected(job: Job, measured: Measured | str, share: float) -> Expected:
     if isinstance(measured, str):
         return Expected(job, None, 0.0, measured)
-    share = running.share(book, job)
-    note = "begun" if share else ""
-    return Expected(job, measured.seconds(job.splits), share, note)
+    return Expected(job, measured.seconds(job.splits), share, "begun" if share else "")
 
 
-def _all(book: Book) -> list[Job]:
-    """List all runs, those that wait for a choice with the first combination."""
+def _later(book: Book) -> list[Job]:
+    """List the runs that wait for scores, with the first combination."""
     plan = book.plan
-    found = book.jobs()
+    found = []
+    for corpus in plan.recipes:
+        for method in plan.tune:
+            left = plan.budget - len(book.points(corpus, method))
+            for point in plan.points(method)[:1] * left:
+                found.append(book.job(corpus, method, plan.seeds[0], point, "tune"))
     for corpus in plan.recipes:
         for method, entry in plan.methods.items():
             source = entry.matches or method

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from augless import corpora, data, recipes, text
-from augless.trials.plans import BadPlan, Plan, written
+from augless.trials import searching
+from augless.trials.plans import BadPlan, Plan, Values, written
 from augless.trials.records import BadRecord, Record
 
 if TYPE_CHECKING:  # brings torch, which help does without
@@ -57,6 +58,11 @@ class Layout:
     def prepared(self) -> Path:
         """Prepared corpora."""
         return self.root / "prepared"
+
+    @property
+    def search(self) -> Path:
+        """What Optuna proposed."""
+        return self.root / "search.sqlite"
 
     def run(self, name: str) -> Path:
         """The folder of a run."""
@@ -141,6 +147,7 @@ class Book:
         self._identifiers: dict[tuple[str, tuple[str, ...]], str | None] = {}
         self._records: dict[tuple[str, tuple[str, ...]], Record | None] = {}
         self._all: list[Record] | None = None
+        self._searches: dict[tuple[str, str], searching.Search] = {}
 
     def check(self) -> None:
         """Resolve every run that is known by now; raise the first mistake."""
@@ -148,6 +155,8 @@ class Book:
             entries = self.plan.methods.items()
             # A control repeats the mistakes of what it matches: those first.
             for method, entry in sorted(entries, key=lambda pair: pair[1].matches is not None):
+                if self.plan.searched(method):
+                    self._search(corpus, method)  # needs Optuna
                 points = self.plan.points(entry.matches or method) or [{}]
                 for point in points:
                     with _blaming(f"{method} on {corpus}"):
@@ -203,10 +212,34 @@ class Book:
         return sorted(found, key=lambda job: job.purpose != "tune")
 
     def tuning(self, corpus: str, method: str) -> list[Job]:
-        """List the runs that a choice on the validation set takes."""
-        seed = self.plan.seeds[0]
-        points = self.plan.points(method)
-        return [self.job(corpus, method, seed, point, "tune") for point in points]
+        """List the runs that a choice on the validation set takes, those that are known by now."""
+        return [self._try(corpus, method, point) for point in self.points(corpus, method)]
+
+    def points(self, corpus: str, method: str) -> list[Values]:
+        """List the combinations to try; a search knows its last ones by the scores of the first."""
+        if not self.plan.searched(method):
+            return self.plan.points(method)
+        search = self._search(corpus, method)
+        return search.points(lambda point: self._outcome(corpus, method, point))
+
+    def _search(self, corpus: str, method: str) -> searching.Search:
+        key = (corpus, method)
+        if key not in self._searches:
+            file = self.layout.search
+            self._searches[key] = searching.Search(self.plan, corpus, method, file)
+        return self._searches[key]
+
+    def _try(self, corpus: str, method: str, point: Values) -> Job:
+        return self.job(corpus, method, self.plan.seeds[0], point, "tune")
+
+    def _outcome(self, corpus: str, method: str, point: Values) -> searching.Outcome | None:
+        """Return what came of a combination; None while that is not known."""
+        job = self._try(corpus, method, point)
+        record, failure = self.record(job), self.failure(job)
+        if record is None and failure is None:
+            return None
+        score = record.scores["valid"][self.plan.metric]["value"] if record else None
+        return {"values": point, "score": score, "failure": failure}
 
     def choice(self, corpus: str, method: str) -> dict[str, Any] | None:
         """Return what was best on the validation set; None while that is not known.
@@ -216,13 +249,11 @@ class Book:
         """
         from augless import metrics
 
-        tried: list[dict[str, Any]] = []
-        for job, point in zip(self.tuning(corpus, method), self.plan.points(method), strict=True):
-            record, failure = self.record(job), self.failure(job)
-            if record is None and failure is None:
-                return None
-            score = record.scores["valid"][self.plan.metric]["value"] if record else None
-            tried.append({"values": point, "score": score, "failure": failure})
+        points = self.points(corpus, method)
+        outcomes = (self._outcome(corpus, method, point) for point in points)
+        tried = [outcome for outcome in outcomes if outcome is not None]
+        if len(tried) < self.plan.budget:
+            return None
         sign = 1 if metrics.METRICS[self.plan.metric].higher_is_better else -1
         done = [entry for entry in tried if entry["score"] is not None]
         best = max(done, key=lambda entry: sign * entry["score"], default=None)

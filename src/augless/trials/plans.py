@@ -68,6 +68,20 @@ class Method:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Range:
+    """Numbers to search between, whole ones if both ends are written so."""
+
+    low: float
+    high: float
+    log: bool = False
+    """whether orders of magnitude are searched evenly"""
+
+
+Space = dict[str, list[Any] | Range]
+"""dotted key of a recipe -> values to choose from"""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Plan:
     """Methods x seeds x corpora."""
 
@@ -85,8 +99,9 @@ class Plan:
     """decides what is chosen on the validation set, and what is compared on the test set"""
     metrics: tuple[str, ...] = ()
     """all that is scored, `metric` first"""
-    tune: dict[str, dict[str, list[Any]]] = field(default_factory=dict)
-    """method -> dotted key -> values to try, all combinations, on the validation set only"""
+    tune: dict[str, Space] = field(default_factory=dict)
+    """method -> what to try on the validation set only: all combinations of lists, or, where there
+    is a range, as many points as the budget has"""
     budget: int = 0
     """combinations that each tuned method tries"""
     published_only: dict[str, Published] = field(default_factory=dict)
@@ -126,7 +141,9 @@ class Plan:
             _known(f"tune.{method}", method, self.methods)
             if self.methods[method].matches is not None:
                 raise BadPlan(f"tune.{method}: it takes what {self.methods[method].matches!r} has")
-            sizes[method] = len(self.points(method))
+            if self.searched(method) and not self.budget:
+                raise BadPlan(f"tune.{method} has a range; say how much to try, such as budget = 8")
+            sizes[method] = self.budget if self.searched(method) else len(self.points(method))
         if len({*sizes.values()}) > 1:
             these = ", ".join(f"{method} {size}" for method, size in sizes.items())
             raise BadPlan(f"every tuned method must try as many combinations: {these}")
@@ -156,11 +173,16 @@ class Plan:
         return _built(name, content, small)
 
     def points(self, method: str) -> list[Values]:
-        """Return the combinations that tuning tries, the first key varying slowest."""
-        grid = self.tune.get(method, {})
-        if not grid:
+        """Return all combinations, the first key varying slowest; of a range, its ends."""
+        space = self.tune.get(method, {})
+        if not space:
             return []
-        return [dict(zip(grid, v, strict=True)) for v in itertools.product(*grid.values())]
+        listed = [[v.low, v.high] if isinstance(v, Range) else v for v in space.values()]
+        return [dict(zip(space, v, strict=True)) for v in itertools.product(*listed)]
+
+    def searched(self, method: str) -> bool:
+        """Tell whether what a method tries depends on what it has tried."""
+        return any(isinstance(values, Range) for values in self.tune.get(method, {}).values())
 
     def control_of(self, method: str) -> str | None:
         """Return the method that tells a method's effect from one of the learning rate."""
@@ -270,8 +292,8 @@ def _built(name: str, content: Mapping[str, Any], small: bool) -> Plan:
         row: _published(f"published_only.{row}", table, metric, labels)
         for row, table in _table("published_only", content.get("published_only", {})).items()
     }
-    grids = {
-        method: _grid(f"tune.{method}", _table(f"tune.{method}", table))
+    spaces = {
+        method: _space(f"tune.{method}", _table(f"tune.{method}", table))
         for method, table in _table("tune", content.get("tune", {})).items()
     }
     control = content.get("control")
@@ -289,7 +311,7 @@ def _built(name: str, content: Mapping[str, Any], small: bool) -> Plan:
         control=None if control is None else _string("control", control),
         metric=metric,
         metrics=tuple(_strings("metrics", content.get("metrics", []))),
-        tune=grids,
+        tune=spaces,
         budget=_numbers("budget", [content.get("budget", 0)])[0],
         published_only=only,
         view=view,
@@ -347,18 +369,37 @@ def _published(where: str, given: Any, metric: str, labels: Mapping[str, Base]) 
     return found
 
 
-def _grid(where: str, given: Mapping[str, Any]) -> dict[str, list[Any]]:
-    found: dict[str, list[Any]] = {}
+def _space(where: str, given: Mapping[str, Any]) -> Space:
+    found: Space = {}
     for key, value in given.items():
         full = f"{where}.{key}"
-        if isinstance(value, dict):
-            inner = _grid(full, value)
+        if isinstance(value, dict) and ("low" in value or "high" in value):
+            found[key] = _range(full, value)
+        elif isinstance(value, dict):
+            inner = _space(full, value)
             found |= {f"{key}.{rest}": values for rest, values in inner.items()}
         elif isinstance(value, list) and value:
             found[key] = value
         else:
-            raise BadPlan(f"{full} is {value!r}; it must be a list of values to try")
+            raise BadPlan(f"{full} is {value!r}; it must be a list of values to try, or a range")
     return found
+
+
+def _range(where: str, given: Mapping[str, Any]) -> Range:
+    low: Any = given.get("low")
+    high: Any = given.get("high")
+    log = given.get("log", False)
+    if {*given} - {"low", "high", "log"} or not isinstance(log, bool):
+        raise BadPlan(f"{where} is {literal(given)}; a range has low, high and maybe log = true")
+    for end in (low, high):
+        # Whole numbers beyond would not survive the search, which is done in floats.
+        if isinstance(end, bool) or not isinstance(end, int | float) or not abs(end) < 1e15:
+            raise BadPlan(f"{where} is {literal(given)}; low and high must be numbers below 1e15")
+    if low >= high or (log and low <= 0):
+        why = "high must be more than low" if low >= high else "with log, low must be more than 0"
+        raise BadPlan(f"{where} is {literal(given)}; {why}")
+    whole = isinstance(low, int) and isinstance(high, int)
+    return Range(low=low if whole else float(low), high=high if whole else float(high), log=log)
 
 
 def _flat(table: Mapping[str, Any], prefix: str = "") -> Values:

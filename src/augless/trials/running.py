@@ -288,6 +288,12 @@ class _Pool:
             for method, entry in plan.methods.items()
             if (entry.matches or method) in plan.tune
         )
+        # Those of a search that wait for earlier ones.
+        hidden += sum(
+            plan.budget - len(book.points(corpus, method))
+            for corpus in plan.recipes
+            for method in plan.tune
+        )
         sign = 1 if metrics.METRICS[plan.metric].higher_is_better else -1
         best: dict[str, tuple[Job, float]] = {}
         for job, record in zip(known, records, strict=True):
