@@ -34,6 +34,8 @@ class Job:
     purpose: Purpose
     recipe: str
     overrides: tuple[str, ...]
+    tried: tuple[str, ...] = ()
+    """those of the overrides that tuning chooses among"""
 
     @property
     def splits(self) -> tuple[str, ...]:
@@ -189,7 +191,8 @@ class Book:
         else:
             overrides += written(entry.overrides) + written(point)
         overrides += written({"seed": seed})
-        return Job(corpus, method, seed, purpose, base.recipe, tuple(overrides))
+        tried = tuple(written(point))
+        return Job(corpus, method, seed, purpose, base.recipe, tuple(overrides), tried)
 
     def jobs(self) -> list[Job]:
         """List the runs that can be done by now: what waits for tuning is not there yet."""
