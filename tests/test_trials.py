@@ -7,13 +7,14 @@ import subprocess
 import sys
 import time
 import tomllib
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from augless import corpora, metrics, trials
-from augless.trials import jobs, plans, records, summary, worker
+from augless.trials import jobs, plans, records, spelling, summary, worker
 
 TINY = """
 title = "tiny"
@@ -117,16 +118,171 @@ def test_records_alone_make_the_same_table_on_another_machine(reference, tmp_pat
     assert again.chosen == trial.chosen
 
 
-def test_records_stand_in_for_a_corpus_that_is_not_there(reference, monkeypatch):
+def test_a_finished_run_keeps_its_best_model_alone(reference):
     root, trial, _ = reference
-    book = jobs.Book(trial.plan, jobs.Layout(root), workers=1, progress=lambda *_: None)
-    job = book.job("toy-de-en", "plain", 1, {})
-    monkeypatch.setattr(book, "prepared", lambda job: corpora.BadData("not\nthere"))
-    assert book.identifier(job) is None
-    assert book.record(job).id == trial.entries[0].record.id
-    assert book.failure(job) is None
-    other = book.job("toy-de-en", "plain", 9, {})
-    assert book.record(other) is None and book.failure(other) == "not there"
+    for entry in trial.entries:
+        if entry.record is not None:
+            (folder,) = (root / "runs").glob(f"*-{entry.record.id}")
+            assert list(folder.glob("best-*")) and not list(folder.glob("checkpoint-*"))
+
+
+def test_a_report_knows_what_failed_and_a_new_sitting_tries_it_again(reference, tmp_path):
+    root, trial, _ = reference
+    copy = shutil.copytree(root, tmp_path / "copy")
+    again = trials.collect(trial.plan, root=copy)
+    assert {(e.method, e.seed): e.failure for e in again.entries} == {
+        (e.method, e.seed): e.failure for e in trial.entries
+    }
+    for path in (copy / "failures").iterdir():
+        path.write_text("of old")
+    retried = trials.run(trial.plan, root=copy)
+    reasons = {entry.failure for entry in retried.entries if entry.record is None}
+    assert all(reason.startswith("exit code 7: ") for reason in reasons)
+
+
+def test_a_failed_combination_is_passed_over_by_a_report_too(tmp_path):
+    content = TINY.replace("training = {epochs = 2,", "training = {clip = 0.0, epochs = 2,")
+    content = content.replace("radius = [0.5, 2.0]", "radius = [0.5]")
+    content += 'training.optimizer = [{name = "sgd", rate = 1e30}, {name = "sgd", rate = 0.1}]\n'
+    plan = load(tmp_path, content.replace("seeds = [1, 2]", "seeds = [1]"))
+    trial = trials.run(plan, root=tmp_path / "root")
+    assert trial.complete
+    tried = trial.chosen["exponential"]["toy-de-en"]["tried"]
+    assert tried[0]["failure"].startswith("exit code 7") and tried[1]["failure"] is None
+    again = trials.collect(plan, root=tmp_path / "root")
+    assert again.complete and again.chosen == trial.chosen
+
+
+PUBLIC = """
+title = "Public"
+recipes = {"De-En" = {recipe = "multi30k-de-en", corpus.path = "FOLDER"}}
+seeds = [1]
+metric = "perplexity"
+[overrides]
+text.vocabulary.size = 60
+model = {name = "lstm", embedding = 8, hidden = 8}
+training = {epochs = 1, batch = 16}
+search = {name = "greedy", max_ratio = 1.0}
+validation = {name = "greedy", max_ratio = 1.0}
+[methods.plain]
+"""
+
+
+def test_records_stand_in_for_a_public_corpus_that_is_not_there_and_only_for_such(tmp_path):
+    folder = tmp_path / "raw"
+    folder.mkdir()
+    for split, text in (("train", "ab cd"), ("val", "cd"), ("test", "ab")):
+        for side in ("de", "en"):
+            (folder / f"{split}.{side}").write_text(f"{text}\n" * 20)
+    plan = load(tmp_path, PUBLIC.replace("FOLDER", str(folder)))
+    root = tmp_path / "root"
+    trial = trials.run(plan, root=root, command="augless trial tiny.toml")
+    assert trial.complete and trial.notes == () and trial.command == "augless trial tiny.toml"
+
+    away = shutil.move(folder, tmp_path / "away")
+    again = trials.collect(plan, root=root)
+    assert again.complete and values(again) == values(trial)
+    assert again.notes == ("De-En is not on this machine: what is said of it is from records.",)
+    assert (again.sources, again.references) == (trial.sources, trial.references)
+    other = load(tmp_path, PUBLIC.replace("FOLDER", str(folder)).replace("[1]", "[2]"))
+    with pytest.raises(corpora.BadData, match="no such file"):
+        trials.collect(other, root=root)
+
+    shutil.move(away, folder)
+    (folder / "train.de").write_text("ab\n" * 19)  # there, but wrong
+    with pytest.raises(corpora.BadData, match=r"train\.de"):
+        trials.collect(plan, root=root)
+
+
+def test_records_of_two_corpora_are_not_mixed(tmp_path):
+    plan = load(tmp_path, PUBLIC.replace("FOLDER", str(tmp_path / "nowhere")))
+    book = jobs.Book(plan, jobs.Layout(tmp_path), workers=1, progress=lambda *_: None)
+    job = book.job("De-En", "plain", 1, {})
+    wanted = jobs.settled(book.resolved(job))
+    scores = {s: {"perplexity": {"value": 1.0, "signature": "x"}} for s in ("valid", "test")}
+    made = [record(id=str(n) * 12, corpus=f"corpus {n}", scores=scores, recipe={}) for n in (1, 2)]
+    made[0].recipe.update(wanted)
+    second = book.job("De-En", "plain", 2, {})
+    made[1].recipe.update(jobs.settled(book.resolved(second)))
+    book._all = made
+    assert book.record(job).id == made[0].id
+    assert book.record(second) is None
+
+
+def test_own_files_that_are_gone_are_said_to_be(tmp_path):
+    for name in ("train", "valid", "test"):
+        for side in ("de", "en"):
+            (tmp_path / f"{name}.{side}").write_text("ab cd\n" * 20)
+    splits = {s: [tmp_path / f"{s}.{x}" for x in ("de", "en")] for s in ("train", "valid", "test")}
+    small = tomllib.loads(PUBLIC)["overrides"]
+    plan = replace(
+        trials.own(**splits, overrides=small, seeds=(1,)),
+        methods={"plain": trials.Method()},
+        tune={},
+        budget=0,
+        control=None,
+    )
+    assert trials.run(plan, root=tmp_path / "root").complete
+    (tmp_path / "train.de").rename(tmp_path / "elsewhere")
+    (tmp_path / "train.en").unlink()
+    with pytest.raises(corpora.BadData, match="no such file"):
+        trials.collect(plan, root=tmp_path / "root")
+
+
+@pytest.mark.parametrize("name", [n for n in trials.shipped() if n != "own"])
+@pytest.mark.parametrize("small", [False, True])
+def test_a_plan_is_read_back_as_it_was_written(name, small, tmp_path):
+    plan = trials.Plan.load(name, small=small)
+    (tmp_path / "other.toml").write_text(f"# a command\n{plan.as_toml()}")
+    assert trials.Plan.load(str(tmp_path / "other.toml")) == plan
+
+
+def test_a_range_and_quoted_names_are_read_back(tmp_path):
+    content = TINY.replace("[0.5, 2.0]", "{low = 0.5, high = 2.0, log = true}") + "\n"
+    content = "budget = 3\n" + content + '[methods."a \\"b\\" = c"]\n'
+    plan = load(tmp_path, content)
+    (tmp_path / "other.toml").write_text(plan.as_toml())
+    assert trials.Plan.load(str(tmp_path / "other.toml")) == plan
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ("overrides.seed=3", "overrides sets seed; write seeds"),
+        ("recipes.x.seed=3", "recipes.x sets seed"),
+        ("methods.plain.seed=3", "methods.plain sets seed"),
+        ("tune.exponential.seed=[3]", "tune.exponential sets seed"),
+        ("methods.plain.corpus.train=3", "methods.plain sets corpus"),
+    ],
+)
+def test_seeds_and_corpora_are_the_plans(change, said, tmp_path):
+    content = TINY.replace('["toy-de-en"]', '{x = {recipe = "toy-de-en"}}')
+    (tmp_path / "tiny.toml").write_text(content)
+    with pytest.raises(trials.BadPlan, match=said):
+        trials.Plan.load(str(tmp_path / "tiny.toml"), [change])
+
+
+def test_a_plan_without_a_small_scale_says_so(tmp_path):
+    (tmp_path / "tiny.toml").write_text(TINY)
+    with pytest.raises(trials.BadPlan, match="no small scale"):
+        trials.Plan.load(str(tmp_path / "tiny.toml"), small=True)
+
+
+def test_methods_scored_in_another_way_are_not_compared(reference):
+    _, trial, _ = reference
+
+    def changed(entry):
+        if entry.method != "exponential" or entry.record is None:
+            return entry
+        scores = json.loads(json.dumps(entry.record.scores))
+        scores["test"]["perplexity"]["signature"] += "|another"
+        return replace(entry, record=replace(entry.record, scores=scores))
+
+    table = trials.table(replace(trial, entries=[*map(changed, trial.entries)]), trials=200)
+    row = table["exponential"].cells["toy-de-en"]
+    assert row.baseline is None and row.control is None and row.mean is not None
+    assert table["matched"].cells["toy-de-en"].baseline is not None
+    assert any("scored in several ways" in warning for warning in table.warnings)
 
 
 def test_nothing_in_a_record_tells_where_on_the_machine_it_was_made(tmp_path):
@@ -442,7 +598,7 @@ def test_a_plan_can_be_changed_key_by_key():
     [1, 1.5, 1e-4, True, "a 'b' \"c\" \\ ü \x7f", [1, "x"], {"name": "x", "of": {"a b": [1.0]}}],
 )
 def test_what_is_written_reads_back(value):
-    written = plans.written({"key": value})[0].removeprefix("key=")
+    written = spelling.written({"key": value})[0].removeprefix("key=")
     assert tomllib.loads(f"x = {written}")["x"] == value
 
 

@@ -32,6 +32,7 @@ KINDS = {
 # How the keys of those that are no choice are written in a recipe.
 KEYS = {"text": "text", "filters": "text.filters", "training": "training", "terms": "terms.0"}
 EXTRAS = {
+    "search": ("optuna",),
     "zstd": ("zstandard",),
     "tensorboard": ("tensorboard",),
 }

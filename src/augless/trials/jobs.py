@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from augless import corpora, data, recipes, text
 from augless.trials import searching
-from augless.trials.plans import BadPlan, Plan, Values, written
+from augless.trials.plans import BadPlan, Plan, Values
 from augless.trials.records import BadRecord, Record
+from augless.trials.spelling import written
 
 if TYPE_CHECKING:  # brings torch, which help does without
     from augless.recipes import Resolved
@@ -78,6 +79,15 @@ class Layout:
         """What a run generated."""
         return self.root / "hypotheses" / identifier
 
+    def failure(self, identifier: str, splits: tuple[str, ...]) -> Path:
+        """Why a run failed, for as long as it is not tried again."""
+        return self.root / "failures" / f"{identifier}-{'-'.join(splits)}.txt"
+
+    @property
+    def plan(self) -> Path:
+        """The plan, as it was followed last; its first line is the command."""
+        return self.root / "plan.toml"
+
     def log(self, identifier: str) -> Path:
         """What the process of a run printed."""
         return self.root / "logs" / f"{identifier}.log"
@@ -139,16 +149,26 @@ def lines(corpus: corpora.Corpus, split: str) -> tuple[list[str], list[str]]:
 class Book:
     """A plan with what is known of its runs: recipes, prepared corpora, records, failures."""
 
-    def __init__(self, plan: Plan, layout: Layout, *, workers: int, progress: Progress) -> None:
-        self.plan, self.layout = plan, layout
+    def __init__(
+        self,
+        plan: Plan,
+        layout: Layout,
+        *,
+        workers: int,
+        progress: Progress,
+        retry: bool = False,
+    ) -> None:
+        self.plan, self.layout, self.retry = plan, layout, retry
         self.workers, self.progress = workers, progress
-        self.failures: dict[tuple[str, tuple[str, ...]], Failure] = {}
-        """(identifier, splits) -> why; forgotten by the next call"""
+        self.failed: set[tuple[str, tuple[str, ...]]] = set()
+        """(identifier, splits) of runs that failed since; with `retry` no earlier failure counts"""
         self._resolved: dict[tuple[str, tuple[str, ...]], Resolved[Recipe]] = {}
         self._prepared: dict[str, data.Prepared | corpora.BadData] = {}
         self._identifiers: dict[tuple[str, tuple[str, ...]], str | None] = {}
         self._records: dict[tuple[str, tuple[str, ...]], Record | None] = {}
         self._all: list[Record] | None = None
+        self._stand_ins: dict[str, str] = {}
+        """label of an absent corpus -> fingerprint of the one that its records are of"""
         self._searches: dict[tuple[str, str], searching.Search] = {}
 
     def check(self) -> None:
@@ -315,9 +335,22 @@ class Book:
         identifier = self.identifier(job)
         key = (identifier or job.command, job.splits)
         if key not in self._records:
-            found = self._alike(job) if identifier is None else self._named(job, identifier)
+            if identifier is not None:
+                found = self._named(job, identifier)
+            else:
+                found = self._alike(job) if self.absent(job) else None
             self._records[key] = found
         return self._records[key]
+
+    def absent(self, job: Job) -> bool:
+        """Tell whether a run's corpus is a public one that is not on this machine.
+
+        Somebody's own files have no name: if they are not where they should be, any may be meant.
+        """
+        corpus = self.resolved(job).recipe.corpus
+        if isinstance(corpus, corpora.Files) or not (paths := corpus.inputs()):
+            return False
+        return not any(path.exists() for path in paths)
 
     def refresh(self, identifier: str) -> None:
         """Look for a run's record again, as it may have left one by now."""
@@ -341,8 +374,11 @@ class Book:
                     self._all.append(Record.load(folder))
         wanted = settled(self.resolved(job))
         for record in self._all:
-            if record.recipe == wanted and _covers(record, job, self.plan.metrics):
-                return record
+            # All of a corpus' runs must have had the same files.
+            same = self._stand_ins.get(job.corpus, record.corpus) == record.corpus
+            if same and record.recipe == wanted and _covers(record, job, self.plan.metrics):
+                self._stand_ins[job.corpus] = record.corpus
+                return record.with_hypotheses(self.layout.hypotheses(record.id))
         return None
 
     def failure(self, job: Job) -> Failure | None:
@@ -350,8 +386,19 @@ class Book:
         prepared = self.prepared(job)
         if isinstance(prepared, corpora.BadData):
             return " ".join(str(prepared).split()) if self.record(job) is None else None
-        identifier = self.identifier(job)
-        return self.failures.get((identifier or "", job.splits))
+        identifier = self.identifier(job) or ""
+        if self.retry and (identifier, job.splits) not in self.failed:
+            return None
+        with contextlib.suppress(OSError):
+            return self.layout.failure(identifier, job.splits).read_text("utf-8")
+        return None
+
+    def fail(self, identifier: str, splits: tuple[str, ...], why: Failure) -> None:
+        """Take note of why a run failed, for reports too."""
+        path = self.layout.failure(identifier, splits)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(why, "utf-8")
+        self.failed.add((identifier, splits))
 
 
 def _covers(record: Record, job: Job, names: Iterable[str]) -> bool:

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import itertools
-import json
-import math
-import re
 import tomllib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
@@ -15,6 +12,8 @@ from typing import Any, Literal, get_args
 
 from augless import metrics, recipes
 from augless.recipes import reading
+from augless.trials import spelling
+from augless.trials.spelling import literal
 
 Values = dict[str, Any]
 """dotted key of a recipe -> value; a table that has a name stands for a whole choice"""
@@ -23,6 +22,7 @@ Published = dict[str, dict[str, float]]
 View = Literal["table", "samples", "sweep"]
 
 KEYS = (
+    "name",
     "title",
     "recipes",
     "overrides",
@@ -38,7 +38,6 @@ KEYS = (
     "view",
     "small",
 )
-_BARE = re.compile(r"[A-Za-z0-9_-]+")
 
 
 class BadPlan(recipes.BadRecipe):
@@ -126,14 +125,21 @@ class Plan:
                     raise BadPlan(f"methods.{name}.matches {entry.matches!r}, itself a control")
         for metric in (self.metric, *self.metrics):
             _known("metric", metric, metrics.METRICS)
-        for key in ("seed", "corpus"):
-            why = "seeds are the plan's" if key == "seed" else "methods compare on one corpus"
-            for name, entry in self.methods.items():
-                if any(k.split(".")[0] == key for k in entry.overrides):
-                    raise BadPlan(f"methods.{name} sets {key}; {why}")
+        for where, overrides in self._all_overrides():
+            for key in {k.split(".")[0] for k in overrides}:
+                if key == "seed":
+                    raise BadPlan(f"{where} sets seed; write seeds = [1, 2] for the whole plan")
+                if key == "corpus" and where.startswith("methods."):
+                    raise BadPlan(f"{where} sets corpus; methods compare on one corpus")
         self._check_tuning()
         ordered = tuple(dict.fromkeys((self.metric, *self.metrics)))
         object.__setattr__(self, "metrics", ordered)
+
+    def _all_overrides(self) -> Iterator[tuple[str, Values]]:
+        yield "overrides", self.overrides
+        yield from ((f"recipes.{name}", base.overrides) for name, base in self.recipes.items())
+        yield from ((f"methods.{name}", entry.overrides) for name, entry in self.methods.items())
+        yield from ((f"tune.{name}", dict(space)) for name, space in self.tune.items())
 
     def _check_tuning(self) -> None:
         sizes = {}
@@ -160,9 +166,13 @@ class Plan:
         """
         name, content = _read(plan)
         _strict("", content, KEYS)
-        scale = content.pop("small", {})
-        if small:
-            _strict("small", scale, KEYS[:-1])
+        scale = content.pop("small", False)
+        if scale is True:  # as `as_toml` writes what is at that scale already
+            small, scale = True, {}
+        elif small and not scale:
+            raise BadPlan(f"{name} has no small scale: write what differs under [small]")
+        if scale and small:
+            _strict("small", _table("small", scale), KEYS[:-1])
             content = _scaled(content, scale)
         for override in overrides:
             key, equals, value = override.partition("=")
@@ -171,6 +181,10 @@ class Plan:
             _assign(content, key, reading.toml_value(value))
         _strict("", content, KEYS)
         return _built(name, content, small)
+
+    def as_toml(self) -> str:
+        """Write the plan, at the scale it has, so that it is read back as it is."""
+        return spelling.as_toml(self)
 
     def points(self, method: str) -> list[Values]:
         """Return all combinations, the first key varying slowest; of a range, its ends."""
@@ -236,31 +250,6 @@ def own(
     return _built("own", content, False)
 
 
-def written(values: Mapping[str, Any]) -> list[str]:
-    """Write overrides as key=value, the value in TOML, as a command line has them."""
-    return [f"{key}={literal(value)}" for key, value in values.items()]
-
-
-def literal(value: Any) -> str:
-    """Write a value in TOML, on one line."""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, Mapping):
-        pairs = (f"{_quoted(k)} = {literal(v)}" for k, v in value.items() if v is not None)
-        return "{" + ", ".join(pairs) + "}"
-    if isinstance(value, list | tuple):
-        return "[" + ", ".join(map(literal, value)) + "]"
-    if isinstance(value, float) and not math.isfinite(value):
-        return str(value)
-    if isinstance(value, int | float):
-        return repr(value)
-    return json.dumps(str(value), ensure_ascii=False).replace("\x7f", "\\u007f")
-
-
-def _quoted(key: str) -> str:
-    return key if _BARE.fullmatch(key) else json.dumps(key, ensure_ascii=False)
-
-
 def _read(plan: str) -> tuple[str, dict[str, Any]]:
     path = Path(plan)
     if path.suffix == ".toml" or path.is_file():
@@ -301,7 +290,7 @@ def _built(name: str, content: Mapping[str, Any], small: bool) -> Plan:
     if view not in get_args(View):
         raise BadPlan(f"view is {view!r}; it can be {', '.join(get_args(View))}")
     return Plan(
-        name=name,
+        name=_string("name", content.get("name", name)),
         title=_string("title", content["title"]),
         recipes=labels,
         methods=methods,

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 FORMAT = "augless record 1"
 SPLITS = ("valid", "test")
+SIDES = ("test.source", "test.reference")
+"""files beside the hypotheses: what they were made of, and should have been"""
 
 _RECORD = "record.json"
 _LARGEST = 1 << 28  # bytes of a file; nothing of ours comes near
@@ -76,7 +78,7 @@ class Record:
     history: list[dict[str, Any]]
     """what was logged: every epoch, and at most about 200 intervals"""
     hypotheses: dict[str, list[str]] | None = None
-    """split -> lines; beside the run, not in the record that is committed"""
+    """split -> lines, and `SIDES`; beside the run, not in the record that is committed"""
 
     def save(self, folder: str | Path) -> None:
         """Write the record, whole or not at all, beside the scores of one that is there."""
@@ -134,19 +136,19 @@ class Record:
     def with_hypotheses(self, folder: str | Path) -> Record:
         """Return the record with the lines that lie in a folder, if they do."""
         found = {}
-        for split in SPLITS:
-            path = Path(folder) / f"{split}.txt"
+        for name in (*SPLITS, *SIDES):
+            path = Path(folder) / f"{name}.txt"
             if path.is_file():
-                found[split] = path.read_bytes().decode("utf-8").split("\n")[:-1]
+                found[name] = path.read_bytes().decode("utf-8").split("\n")[:-1]
         return replace(self, hypotheses=found or None)
 
 
 def save_hypotheses(folder: str | Path, hypotheses: Mapping[str, list[str]]) -> None:
-    """Write what a run generated, a file per split, a line per sentence."""
+    """Write what a run generated, a file per split, and `SIDES`, a line per sentence."""
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    for split, lines in hypotheses.items():
-        _replace(folder / f"{split}.txt", "".join(f"{line}\n" for line in lines).encode())
+    for name, lines in hypotheses.items():
+        _replace(folder / f"{name}.txt", "".join(f"{line}\n" for line in lines).encode())
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -19,7 +19,7 @@ from augless import corpora, metrics, runs
 from augless.trials import jobs, worker
 from augless.trials.jobs import Book, Job, Layout, Progress
 from augless.trials.plans import Plan
-from augless.trials.records import Entry, Trial
+from augless.trials.records import SIDES, Entry, Trial
 
 _COMMAND = "import sys; from augless.trials import worker; sys.exit(worker.main())"
 _TICK = 0.05  # seconds between two looks at the processes
@@ -70,6 +70,7 @@ def run(
     workers: int = 1,
     device: str = "cpu",
     max_minutes: float = math.inf,
+    command: str = "",
     stop: Callable[[], bool] = lambda: False,
     on_status: Callable[[Status], None] = lambda status: None,
     progress: Progress = lambda stage, done, total: None,
@@ -79,9 +80,12 @@ def run(
     `jobs` runs are done at once, of `threads` each; `workers` processes prepare a corpus.
     A run whose record is there, or in the folder `records`, is done; one that was begun goes on;
     one that fails is reported and stops no other. The same table results from any number of jobs
-    and any number of interruptions. Whether all is done: `Trial.complete`.
+    and any number of interruptions. Whether all is done: `Trial.complete`. The plan is kept in the
+    folder, with the command that repeats it.
     """
-    book = opened(plan, root=root, records=records, workers=workers, progress=progress)
+    book = opened(plan, root=root, records=records, workers=workers, progress=progress, retry=True)
+    book.layout.root.mkdir(parents=True, exist_ok=True)
+    book.layout.plan.write_text(f"# {command}\n{plan.as_toml()}", "utf-8")
     pool = _Pool(book, threads=threads, device=device)
     began = spoken = time.monotonic()
     waiting = pool.waiting()
@@ -106,11 +110,17 @@ def run(
 
 
 def opened(
-    plan: Plan, *, root: str | Path, records: str | Path | None, workers: int, progress: Progress
+    plan: Plan,
+    *,
+    root: str | Path,
+    records: str | Path | None,
+    workers: int = 1,
+    progress: Progress = lambda stage, done, total: None,
+    retry: bool = False,
 ) -> Book:
-    """Check a plan and prepare its corpora."""
+    """Check a plan and prepare its corpora; with `retry`, runs that failed count as not tried."""
     layout = Layout(Path(root), None if records is None else Path(records))
-    book = Book(plan, layout, workers=workers, progress=progress)
+    book = Book(plan, layout, workers=workers, progress=progress, retry=retry)
     book.check()
     book.prepare()
     return book
@@ -118,14 +128,15 @@ def opened(
 
 def collect(plan: Plan, *, root: str | Path, records: str | Path | None = None) -> Trial:
     """Return what is known of a plan, without running anything."""
-    return summarised(opened(plan, root=root, records=records, workers=1, progress=lambda *_: None))
+    return summarised(opened(plan, root=root, records=records))
 
 
 def summarised(book: Book) -> Trial:
     """Return what is known of a plan's runs."""
     plan = book.plan
-    entries = []
+    entries: list[Entry] = []
     sources, references = {}, {}
+    notes = []
     chosen: dict[str, dict[str, Any]] = {}
     for corpus in plan.recipes:
         for method, knobs in plan.methods.items():
@@ -151,7 +162,30 @@ def summarised(book: Book) -> Trial:
         if not isinstance(book.prepared(job), corpora.BadData):
             both = jobs.lines(book.resolved(job).recipe.corpus, "test")
             sources[corpus], references[corpus] = both
-    return Trial(plan=plan, entries=entries, sources=sources, references=references, chosen=chosen)
+        elif book.absent(job):
+            notes.append(f"{corpus} is not on this machine: what is said of it is from records.")
+            for record in (e.record for e in entries if e.corpus == corpus and e.record):
+                if (kept := record.hypotheses or {}) and {*SIDES} <= {*kept}:
+                    sources[corpus], references[corpus] = (kept[side] for side in SIDES)
+                    break
+    return Trial(
+        plan=plan,
+        entries=entries,
+        sources=sources,
+        references=references,
+        chosen=chosen,
+        command=_command(book.layout.plan),
+        notes=tuple(notes),
+    )
+
+
+def _command(plan: Path) -> str:
+    """Return what the plan of a folder was followed by."""
+    try:
+        first = plan.read_text("utf-8").partition("\n")[0]
+    except OSError:
+        return ""
+    return first.removeprefix("#").strip()
 
 
 @dataclass
@@ -194,6 +228,7 @@ class _Pool:
         identifier = self.book.identifier(job)
         assert identifier is not None  # else it has failed already
         layout = self.book.layout
+        layout.failure(identifier, job.splits).unlink(missing_ok=True)
         folder = layout.run(f"{self.book.resolved(job).name}-{identifier}")
         order = worker.Order(
             job=job,
@@ -254,7 +289,7 @@ class _Pool:
         self.seen += max(0, _Progress.of(child.folder).samples - child.samples)
         self.book.refresh(identifier)
         if self.book.record(child.job) is None and not self._closing:
-            self.book.failures[identifier, child.job.splits] = reason
+            self.book.fail(identifier, child.job.splits, reason)
 
     def close(self) -> None:
         """Tell the runs to save and end, and wait for them."""

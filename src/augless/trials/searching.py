@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from augless import metrics
-from augless.trials.plans import BadPlan, Plan, Range, Space, Values, literal
+from augless.trials.plans import BadPlan, Plan, Range, Space, Values
+from augless.trials.spelling import literal
 
 if TYPE_CHECKING:  # an extra, and slow to load
     import optuna

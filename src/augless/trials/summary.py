@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from augless import metrics
@@ -142,17 +142,29 @@ def _compared(
         if all(seed in records for seed in plan.seeds)
         and all(r.scores["test"][plan.metric]["value"] is not None for r in records.values())
     }
-    against: dict[str, metrics.Comparison] = {}
-    if plan.baseline in whole and len(whole) > 1:
-        against = metrics.compare(whole, plan.baseline, alpha=LEVEL, power=POWER, trials=trials)
-    controlled: dict[str, metrics.Comparison] = {}
+
+    def against(other: str, methods: Iterable[str]) -> dict[str, metrics.Comparison]:
+        """Compare with one method those that were scored in the same way, on as many sentences."""
+        if other not in whole:
+            return {}
+        alike = {
+            m: whole[m] for m in methods if m in whole and _way(whole[m]) == _way(whole[other])
+        }
+        if not alike.keys() - {other}:
+            return {}
+        systems = {other: whole[other]} | alike
+        return metrics.compare(systems, other, alpha=LEVEL, power=POWER, trials=trials)
+
     controls = {method: plan.control_of(method) for method in whole}
+    controlled: dict[str, metrics.Comparison] = {}
     for control in dict.fromkeys(controls.values()):
-        if control is not None and control in whole:
-            group = [m for m in whole if controls[m] == control]
-            systems = {m: whole[m] for m in (control, *group)}
-            controlled |= metrics.compare(systems, control, alpha=LEVEL, power=POWER, trials=trials)
-    return against, controlled
+        if control is not None:
+            controlled |= against(control, [m for m in whole if controls[m] == control])
+    return against(plan.baseline, whole), controlled
+
+
+def _way(scores: Sequence[metrics.Score]) -> set[tuple[str, int]]:
+    return {(score.signature, len(score.statistics)) for score in scores}
 
 
 def _cell(
@@ -210,5 +222,8 @@ def _signatures(trial: Trial) -> tuple[dict[str, dict[str, str]], list[str]]:
         for metric in trial.plan.metrics:
             signature = entry.record.scores["test"][metric]["signature"]
             if here.setdefault(metric, signature) != signature:
-                differing.append(f"{metric} on {entry.corpus} was scored in several ways")
+                differing.append(
+                    f"{metric} on {entry.corpus} was scored in several ways: methods that were "
+                    "scored in another way are not compared"
+                )
     return found, list(dict.fromkeys(differing))

@@ -14,6 +14,7 @@ import json
 import math
 import os
 import select
+import shutil
 import signal
 import sys
 import threading
@@ -210,6 +211,8 @@ def _score(order: Order, run: runs.Run, resolved: recipes.Resolved[Recipe]) -> N
         pairs = prepared.pairs(split)
         nats, tokens = training.nats(writer.model, pairs)
         hypotheses[split] = writer.generate(sources)
+        if split == "test":
+            hypotheses |= dict(zip(records.SIDES, (sources, references), strict=True))
         scores[split] = {}
         for name in order.metrics:
             metric = _metric(name, prepared)
@@ -236,6 +239,9 @@ def _score(order: Order, run: runs.Run, resolved: recipes.Resolved[Recipe]) -> N
         statistics=statistics,
         history=thinned(run.metrics()),
     ).save(layout.record(order.identifier))
+    # Its best model stays; what it would have gone on from is three times as large.
+    for path in run.folder.glob("checkpoint-*"):
+        shutil.rmtree(path, ignore_errors=True)
 
 
 def thinned(history: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -1,0 +1,81 @@
+"""Values and plans as TOML, as they are read back."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from augless.trials.plans import Plan
+
+_BARE = re.compile(r"[A-Za-z0-9_-]+")
+
+
+def written(values: Mapping[str, Any]) -> list[str]:
+    """Write overrides as key=value, the value in TOML, as a command line has them."""
+    return [f"{key}={literal(value)}" for key, value in values.items()]
+
+
+def literal(value: Any) -> str:
+    """Write a value in TOML, on one line."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, Mapping):
+        pairs = (f"{_quoted(k)} = {literal(v)}" for k, v in value.items() if v is not None)
+        return "{" + ", ".join(pairs) + "}"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(map(literal, value)) + "]"
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    if isinstance(value, int | float):
+        return repr(value)
+    return json.dumps(str(value), ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def _quoted(key: str) -> str:
+    return key if _BARE.fullmatch(key) else json.dumps(key, ensure_ascii=False)
+
+
+def as_toml(plan: Plan) -> str:
+    """Write a plan, at the scale it has, so that it is read back as it is."""
+    content: dict[str, Any] = {
+        "name": plan.name,
+        "title": plan.title,
+        "small": plan.small,
+        "seeds": plan.seeds,
+        "baseline": plan.baseline,
+        "control": plan.control,
+        "metric": plan.metric,
+        "metrics": plan.metrics,
+        "budget": plan.budget,
+        "overrides": plan.overrides,
+    }
+    tables: dict[str, dict[str, Any]] = {
+        "recipes": {k: {"recipe": b.recipe, **b.overrides} for k, b in plan.recipes.items()},
+        "methods": {
+            name: {
+                "matches": method.matches,
+                "series": method.series,
+                "at": method.at,
+                **method.overrides,
+                **({"published": method.published} if method.published else {}),
+            }
+            for name, method in plan.methods.items()
+        },
+        "tune": {
+            method: {k: v if isinstance(v, list) else vars(v) for k, v in space.items()}
+            for method, space in plan.tune.items()
+        },
+        "published_only": plan.published_only,
+    }
+    if plan.view != "table":
+        content["view"] = plan.view
+    lines = [f"{key} = {literal(value)}" for key, value in content.items() if value is not None]
+    for key, table in tables.items():
+        if table:
+            lines += ["", f"[{key}]"]
+            lines += [f"{_quoted(name)} = {literal(entry)}" for name, entry in table.items()]
+    return "\n".join(lines) + "\n"
