@@ -446,7 +446,7 @@ def test_a_forecast_lists_the_whole_budget(reference, tmp_path, monkeypatch):
 
 
 def test_the_plan_of_the_documents_can_be_followed(tmp_path):
-    text = (Path(__file__).parent.parent / "docs" / "extend.md").read_text("utf-8")
+    text = (Path(__file__).parent.parent / "docs" / "trials.md").read_text("utf-8")
     (block,) = re.findall(r"```toml\n(.*?)```", text, flags=re.S)
     (tmp_path / "mine.toml").write_text(block)
     plan = trials.Plan.load(str(tmp_path / "mine.toml"))

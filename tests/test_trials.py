@@ -1,6 +1,7 @@
 """Trials: the same table whatever happens in between, and test data kept for the end."""
 
 import dataclasses
+import hashlib
 import json
 import shutil
 import subprocess
@@ -178,6 +179,10 @@ def test_records_stand_in_for_a_public_corpus_that_is_not_there_and_only_for_suc
     root = tmp_path / "root"
     trial = trials.run(plan, root=root, command="augless trial tiny.toml")
     assert trial.complete and trial.notes == () and trial.command == "augless trial tiny.toml"
+
+    inputs = {file["name"]: file["sha256"] for file in trial.entries[0].record.inputs}
+    content = (folder / "val.de").read_bytes()
+    assert inputs["val.de"] == hashlib.sha256(content).hexdigest() and len(inputs) == 6
 
     away = shutil.move(folder, tmp_path / "away")
     again = trials.collect(plan, root=root)

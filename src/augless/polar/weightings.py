@@ -418,8 +418,9 @@ class Empirical(Law):
 class Matched(Weighting):
     """The learning-rate control: every sample gets the batch's mean weight under another weighting.
 
-    It moves the parameters as fast as that weighting does but prefers no sample: what is left of a
-    gain over `matched` is due to which samples were preferred.
+    It moves the parameters as fast as that weighting does but prefers no sample of a batch: what is
+    left of a gain over `matched` is due to which samples were preferred. Between batches its weight
+    differs, with the length of their sentences if they are of one length.
     """
 
     of: Annotated[Weighting, "the weighting whose mean weight is given"] = field(

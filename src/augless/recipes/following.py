@@ -199,6 +199,7 @@ def versions(device: torch.device | None = None) -> dict[str, str]:
     return {
         "augless": metadata.version("augless"),
         "torch": torch.__version__,
+        **{name: metadata.version(name) for name in ("numpy", "tokenizers", "sacrebleu")},
         "python": platform.python_version(),
         "machine": platform.machine(),
         "threads": str(torch.get_num_threads()),

@@ -14,7 +14,7 @@ import json
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -77,6 +77,8 @@ class Record:
     ids of reference and source without the end symbol"""
     history: list[dict[str, Any]]
     """what was logged: every epoch, and at most about 200 intervals"""
+    inputs: list[dict[str, Any]] = field(default_factory=list)
+    """name, bytes and SHA-256 of each file that the corpus was read from"""
     hypotheses: dict[str, list[str]] | None = None
     """split -> lines, and `SIDES`; beside the run, not in the record that is committed"""
 
@@ -89,7 +91,7 @@ class Record:
         tensors = _packed(record.statistics)
         digest = _digest(tensors)
         content = {"format": FORMAT, **{key: getattr(record, key) for key in _KEPT}}
-        content["statistics"] = digest
+        content |= {"inputs": record.inputs, "statistics": digest}
         folder.mkdir(parents=True, exist_ok=True)
         # Under a name of its own, so that one rename takes the old record's place with both files.
         _replace(folder / _statistics(digest), tensors)
@@ -131,7 +133,11 @@ class Record:
         except (OSError, ValueError, KeyError, RecursionError) as error:
             reason = "it is not there" if isinstance(error, FileNotFoundError) else error
             raise BadRecord(f"{folder} holds no record that can be used: {reason}") from None
-        return Record(statistics=statistics, **{key: content[key] for key in _KEPT})
+        inputs = content.get("inputs", [])  # older records have none
+        if not isinstance(inputs, list):
+            raise BadRecord(f"{folder} holds no record that can be used: its inputs are no list")
+        kept = {key: content[key] for key in _KEPT}
+        return Record(statistics=statistics, inputs=inputs, **kept)
 
     def with_hypotheses(self, folder: str | Path) -> Record:
         """Return the record with the lines that lie in a folder, if they do."""

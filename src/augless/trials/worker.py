@@ -232,6 +232,7 @@ def _score(order: Order, run: runs.Run, resolved: recipes.Resolved[Recipe]) -> N
         recipe=jobs.settled(resolved),
         seed=job.seed,
         corpus=prepared.fingerprint,
+        inputs=prepared.manifest["inputs"],
         versions={key: str(value) for key, value in run.versions.items()},
         command=jobs.portable(job, resolved),
         result=result,
