@@ -13,7 +13,8 @@ from augless import reports, trials
 from augless.reports import answers, evidence
 from test_reports import hostile, plan_of, synthetic
 
-SIZES = {"desk": (1280, 900), "phone": (390, 844)}
+SCREENS = ("desk", "phone")
+SIZES = {"desk": (1280, 900), "phone": (390, 844), "paper": (673, 1000)}
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 
 
@@ -83,7 +84,7 @@ def shots(tmp_path):
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("size", SCREENS)
 def test_the_page_renders(browser, path, trial, shots, size, scheme):
     with Visit(browser, path, size, scheme) as visit:
         page = visit.page
@@ -140,7 +141,7 @@ def test_words_in_figures_do_not_run_out_of_them(browser, path):
           || box.top < outer.top - 6 || box.bottom > outer.bottom + 3;
       }).map(text => text.textContent);
     })"""
-    for size in SIZES:
+    for size in SCREENS:
         with Visit(browser, path, size) as visit:
             assert visit.page.evaluate(script) == []
 
@@ -155,13 +156,26 @@ def test_a_method_can_be_hidden_without_a_script(browser, path):
 
 
 def test_the_page_prints(browser, path, shots):
-    with Visit(browser, path, "desk", media="print") as visit:
-        visit.page.pdf(path=shots / "page.pdf", format="A4")
+    with Visit(browser, path, "paper", media="print") as visit:
+        page = visit.page
+        page.screenshot(path=shots / "print.png", full_page=True, timeout=120_000)
+        widths = page.evaluate(
+            "[...document.querySelectorAll('table')].map(t => t.getBoundingClientRect().right)"
+        )
+        assert len(widths) > 4 and max(widths) <= SIZES["paper"][0]
+        # What is drawn as a background is left out of print unless it asks not to be.
+        for what in (".key input", "tbody th i", "mark"):
+            kept = page.locator(what).first.evaluate("e => getComputedStyle(e).printColorAdjust")
+            assert kept == "exact", what
+        cell = page.locator("tbody th").first
+        clear = "rgba(0, 0, 0, 0)"
+        assert cell.evaluate("e => getComputedStyle(e).backgroundColor") == clear
+        page.pdf(path=shots / "page.pdf", format="A4")
         assert (shots / "page.pdf").stat().st_size > 10_000
         assert visit.complaints == []
 
 
-@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("size", SCREENS)
 def test_hostile_text_stays_text(browser, tmp_path, size):
     with Visit(browser, reports.report(hostile(), tmp_path), size) as visit:
         assert visit.complaints == []

@@ -4,6 +4,7 @@ import functools
 import hashlib
 import io
 import itertools
+import json
 import math
 import re
 from html.parser import HTMLParser
@@ -41,6 +42,9 @@ METHODS = {
 PAYLOAD = "<script>alert(1)</script><img src=x onerror=alert(2)>\"'&amp;</style></svg>{{ 7*7 }}"
 
 
+GRID = {"terms.0.weighting.radius": [0.5, 1.0, 2.0], "terms.0.weighting.strength": [0.5, 1.0]}
+
+
 def plan_of(methods=METHODS, corpora=("toy-de-en",), seeds=(1, 2, 3), **changes):
     special = {
         "plain": trials.Method(published={corpora[0]: {"bleu": 27.98}}),
@@ -59,6 +63,7 @@ def plan_of(methods=METHODS, corpora=("toy-de-en",), seeds=(1, 2, 3), **changes)
         "control": "matched" if "matched" in table else None,
         "metric": "bleu",
         "metrics": ("bleu", "chrf", "perplexity"),
+        "tune": {m: GRID for m in table if m == "exponential"},
     }
     return trials.Plan(**(values | changes))
 
@@ -146,6 +151,7 @@ def record_of(method, seed, corpus, texts, *, skill, written=True, kinds=None):
         recipe={**recipe_of(overrides), "seed": seed},
         seed=seed,
         corpus="8f2c0e6d" * 8,
+        inputs=[{"name": "train.<de>", "bytes": 9, "sha256": "5a" * 32}],
         versions=following.versions(),
         command=f"augless train toy-de-en {' '.join(overrides)} seed={seed}",
         result={**steps, "seconds": 41.5 * copies + seed, "best": {"step": 2000}},
@@ -184,17 +190,18 @@ def synthetic(
                         corpus=corpus, method=method, seed=seed, record=record, failure=failure
                     )
                 )
-    grid = [{"radius": r, "strength": s} for r in (0.5, 1.0, 2.0) for s in (0.5, 1.0)]
     tried = [
         {
-            "values": {f"terms.0.weighting.{key}": value for key, value in point.items()},
+            "values": point,
             "score": 31.0 + i % 4 / 3 if i else None,
             "failure": None if i else "exit code 1",
         }
-        for i, point in enumerate(grid)
+        for i, point in enumerate(plan.points("exponential"))
     ]
-    choice = {"values": tried[3]["values"], "score": tried[3]["score"], "metric": "bleu"}
-    chosen = {"exponential": {c: choice | {"seed": 1, "tried": tried} for c in plan.recipes}}
+    chosen = {}
+    if tried:
+        choice = {**tried[3], "metric": "bleu", "seed": 1, "tried": tried}
+        chosen = {"exponential": dict.fromkeys(plan.recipes, choice)}
     return trials.Trial(
         plan=plan, entries=entries, sources=sources, references=references, chosen=chosen
     )
@@ -282,6 +289,8 @@ def row_of(
     failures=None,
     done=3,
     weighs=True,
+    matched=True,
+    besides=False,
     **changes,
 ):
     values = {seed: 40.0 + seed / 10 for seed in range(1, done + 1)}
@@ -306,6 +315,8 @@ def row_of(
         baseline=baseline,
         control=control,
         weighs=weighs,
+        matched=matched,
+        besides=besides,
         waiting=3 - done - len(failures or {}),
     )
 
@@ -324,47 +335,81 @@ def study_of(*rows, corpus="toy", metric="bleu", plain=None):
 
 
 OPEN = {"p": 0.6, "smallest": 0.6}
+BEATS = "exponential beats plain by 0.8 BLEU (p = 0.01, all 3 seeds agree)"
+ALONE = "so it may be a change of step size and no more."
 ANSWERS = {
     "better, and no better than its control": (
         row_of("exponential", baseline=contrast(), control=contrast(0.1, **OPEN)),
-        "exponential beats plain by 0.8 BLEU (p = 0.01, all 3 seeds agree); against the "
-        "learning-rate control the difference is +0.1, which this trial could not have told from "
-        "nothing: the smallest effect it could have seen is 0.6.",
+        f"{BEATS}; against its control matched the difference is +0.1, which this trial could not "
+        "have told from nothing: the smallest effect it could have seen is 0.6.",
     ),
     "better than both": (
         row_of("exponential", baseline=contrast(), control=contrast(0.7, p=0.0004)),
-        "exponential beats plain by 0.8 BLEU (p = 0.01, all 3 seeds agree), and the learning-rate "
-        "control by 0.7 (p < 0.001, all 3 seeds agree): which samples it prefers matters.",
+        f"{BEATS}, and its control matched by 0.7 (p < 0.001, all 3 seeds agree): which samples of "
+        "a batch it prefers matters.",
+    ),
+    "better than both, the control by luck of seeds": (
+        row_of("exponential", baseline=contrast(), control=contrast(0.7, method_p=0.3)),
+        f"{BEATS}, and its control matched by 0.7 for these models (p = 0.01, all 3 seeds agree; "
+        "counting other seeds in, p = 0.30).",
+    ),
+    "better than both, but the control matches another": (
+        row_of("exponential", baseline=contrast(), control=contrast(0.7), matched=False),
+        f"{BEATS}, and matched by 0.7 (p = 0.01, all 3 seeds agree); it has no learning-rate "
+        f"control of its own, {ALONE}",
     ),
     "better, but worse than its control": (
         row_of("exponential", baseline=contrast(), control=contrast(-0.7)),
-        "exponential beats plain by 0.8 BLEU (p = 0.01, all 3 seeds agree), but the learning-rate "
-        "control is better still, by 0.7 (p = 0.01, all 3 seeds agree): a larger step alone does "
-        "more.",
+        f"{BEATS}, but its control matched is better still, by 0.7 (p = 0.01, all 3 seeds agree): "
+        "the mean weight of a batch alone does more.",
+    ),
+    "better, and just as its control": (
+        row_of("exponential", baseline=contrast(), control=contrast(0.0, p=1.0, smallest=0.0)),
+        f"{BEATS}; against its control matched no sentence differs in its score.",
     ),
     "better, without a control": (
-        row_of("exponential", baseline=contrast(), control_name=None),
-        "exponential beats plain by 0.8 BLEU (p = 0.01, all 3 seeds agree); there is no "
-        "learning-rate control here, so it may be a larger step and no more.",
+        row_of("exponential", baseline=contrast(), control_name=None, matched=False),
+        f"{BEATS}; it has no learning-rate control of its own, {ALONE}",
     ),
     "better, and the control failed": (
         row_of("exponential", baseline=contrast()),
-        "exponential beats plain by 0.8 BLEU (p = 0.01, all 3 seeds agree); the learning-rate "
-        "control has no result to compare with, so it may be a larger step and no more.",
+        f"{BEATS}; its control has no result to compare with, {ALONE}",
     ),
     "a rival that makes other data": (
-        row_of("back-translation", baseline=contrast(), control=contrast(0.7), weighs=False),
-        "back-translation beats plain by 0.8 BLEU (p = 0.01, all 3 seeds agree), and the "
-        "learning-rate control by 0.7 (p = 0.01, all 3 seeds agree).",
+        row_of(
+            "exponential", baseline=contrast(), control=contrast(0.7), weighs=False, matched=False
+        ),
+        f"{BEATS}, and matched by 0.7 (p = 0.01, all 3 seeds agree).",
+    ),
+    "better by the luck of seeds": (
+        row_of("exponential", baseline=contrast(method_p=0.39), control=contrast(0.1, **OPEN)),
+        "exponential is better than plain by 0.8 BLEU for these models (p = 0.01, all 3 seeds "
+        "agree; counting other seeds in, p = 0.39); against its control matched the difference is "
+        "+0.1, which this trial could not have told from nothing: the smallest effect it could "
+        "have seen is 0.6.",
     ),
     "worse": (
         row_of("linear", baseline=contrast(-1.2, p=0.004)),
         "linear is worse than plain by 1.2 BLEU (p = 0.004, all 3 seeds agree).",
     ),
+    "worse by the luck of two seeds": (
+        row_of("linear", baseline=contrast(-1.2, seeds=(-1.1, -1.3), method_p=0.41)),
+        "linear is worse than plain by 1.2 BLEU for these models (p = 0.01, both seeds agree; "
+        "counting other seeds in, p = 0.41).",
+    ),
     "too small to see": (
         row_of("linear", baseline=contrast(-0.03, p=0.9)),
         "linear is not shown to differ from plain: it is 0.03 BLEU worse, which this trial could "
         "not have told from nothing: the smallest effect it could have seen is 0.6.",
+    ),
+    "no sentence differs": (
+        row_of("linear", baseline=contrast(0.0, p=1.0, smallest=0.0)),
+        "linear does not differ from plain: no sentence differs in its score.",
+    ),
+    "just as good, by other sentences": (
+        row_of("linear", baseline=contrast(0.0, p=1.0)),
+        "linear is not shown to differ from plain: it is exactly as good, as far as this trial can "
+        "tell: the smallest effect it could have seen is 0.6.",
     ),
     "seeds disagree": (
         row_of("linear", baseline=contrast(0.9, seeds=(2.0, -0.2, 0.9))),
@@ -377,9 +422,9 @@ ANSWERS = {
         "claim (p = 0.06).",
     ),
     "one seed": (
-        row_of("linear", baseline=contrast(seeds=(0.8,)), done=1, control_name=None),
-        "linear beats plain by 0.8 BLEU (p = 0.01, one seed only); there is no learning-rate "
-        "control here, so it may be a larger step and no more.",
+        row_of("linear", baseline=contrast(seeds=(0.8,)), done=1, control_name=None, matched=False),
+        "linear is better than plain by 0.8 BLEU for these models (p = 0.01, one seed only); it "
+        f"has no learning-rate control of its own, {ALONE}",
     ),
 }
 
@@ -393,20 +438,24 @@ def test_the_answer_speaks_of_the_best_of_several_methods():
     best = row_of("exponential", baseline=contrast(0.2, p=0.7))
     other = row_of("linear", baseline=contrast(-1.0))
     found = answers.answer([study_of(other, best)])
-    assert found.sentence.startswith("No method is shown to beat plain: the best, exponential, is")
+    assert found.sentence.startswith("No weighting is shown to beat plain: the best, exponential,")
     assert "plain is better than linear (by 1.0, p = 0.01)." in found.notes
     worse = row_of("exponential", baseline=contrast(-0.4))
     found = answers.answer([study_of(other, worse)])
     assert found.sentence.startswith(
-        "Every method is worse than plain: the least so, exponential, by 0.4 BLEU"
+        "Every weighting is worse than plain: the least so, exponential, by 0.4 BLEU"
     )
+    shaky = row_of("linear", baseline=contrast(-1.0, method_p=0.2))
+    found = answers.answer([study_of(shaky, worse)])
+    assert found.sentence.startswith("Every weighting is worse than plain for these models: the")
+    assert "plain is better than linear (by 1.0, p = 0.01, for these models)." in found.notes
 
 
 def test_a_lower_perplexity_is_better():
     row = row_of("exponential", baseline=contrast(-0.8), control=contrast(-0.5))
     found = answers.answer([study_of(row, metric="perplexity")])
     assert found.sentence.startswith("exponential beats plain by 0.8 perplexity")
-    assert "and the learning-rate control by 0.5" in found.sentence
+    assert "and its control matched by 0.5" in found.sentence
 
 
 def test_the_answer_on_several_corpora_names_or_counts_them():
@@ -415,14 +464,26 @@ def test_the_answer_on_several_corpora_names_or_counts_them():
     found = answers.answer([study_of(good, corpus="one"), study_of(undecided, corpus="two")])
     assert found.sentence == (
         "exponential beats plain on one by 0.8 BLEU (p = 0.01, all 3 seeds agree), where it is not "
-        "shown to beat the learning-rate control; it is not shown to differ from plain on two, "
-        "where the smallest effect it could have seen is 0.6 BLEU."
+        "shown to beat its control matched; it is not shown to differ from plain on two, where the "
+        "smallest effect it could have seen is 0.6 BLEU."
     )
     assert found.notes[0].startswith("On one: exponential beats plain")
     many = [study_of(good, corpus=str(k)) for k in range(5)]
-    assert "on all corpora by 0.8 BLEU (p = 0.01, at most, all" in answers.answer(many).sentence
+    assert "on all corpora by 0.8 BLEU (p = 0.01 at most, all" in answers.answer(many).sentence
     mixed = [*many, study_of(undecided, corpus="x")]
     assert "beats plain on 5 of 6 corpora" in answers.answer(mixed).sentence
+    lucky = row_of("exponential", baseline=contrast(method_p=0.3), control=contrast(0.7))
+    found = answers.answer([study_of(good, corpus="one"), study_of(lucky, corpus="two")])
+    assert found.sentence.endswith(
+        "; it is better than plain on two by 0.8 BLEU for these models (p = 0.01, all 3 seeds "
+        "agree; counting other seeds in, p = 0.30), and its control matched too."
+    )
+    same = row_of("exponential", baseline=contrast(0.0, p=1.0, smallest=0.0))
+    found = answers.answer([study_of(same, corpus=name) for name in ("one", "two")])
+    assert found.sentence == (
+        "exponential is not shown to differ from plain on one and two, where no sentence differs "
+        "in its score."
+    )
 
 
 def test_a_method_that_is_best_overall_is_not_called_best_where_it_is_not():
@@ -441,11 +502,85 @@ def test_failures_and_missing_runs_are_said():
     assert any(note.startswith("1 of 9 runs is not done yet") for note in notes)
 
 
-def test_models_that_have_learnt_nothing_are_not_trusted():
-    plain = row_of("plain", "baseline", mean=0.11)
-    study = study_of(row_of("linear", baseline=contrast(0.01)), plain=plain)
-    notes = answers.answer([study]).notes
-    assert any(note.startswith("plain has 0.11 BLEU on toy: these models") for note in notes)
+def test_models_that_have_learnt_nothing_give_no_answer():
+    def study(score, other, corpus="toy"):
+        plain = row_of("plain", "baseline", mean=score)
+        row = row_of("linear", baseline=contrast(0.01), mean=other)
+        return study_of(row, plain=plain, corpus=corpus)
+
+    found = answers.answer([study(0.32, 0.33)])
+    assert found.sentence == (
+        "There is no answer: the models have hardly learnt anything (0.32 BLEU)."
+    )
+    assert found.notes == () and found.method == "linear"
+    found = answers.answer([study(0.0, 0.0), study(0.5, 0.1, "other")])
+    assert found.sentence.endswith("hardly learnt anything (0.00 to 0.50 BLEU).")
+    found = answers.answer([study(0.0, 0.0), study(40.0, 40.8, "other")])
+    assert found.sentence.startswith("On other, the only corpus with an answer: linear beats plain")
+    assert found.notes[0] == (
+        "On toy there is no answer: the models have hardly learnt anything (0.00 BLEU)."
+    )
+    found = answers.answer([study(0.5, 30.0)])
+    assert found.sentence.startswith("linear beats plain")
+    assert "plain has hardly learnt anything (0.50)." in found.notes
+
+
+def test_the_answer_is_about_methods_that_weigh_samples():
+    rival = row_of("wd", baseline=contrast(1.5), weighs=False, besides=True)
+    row = row_of("exponential", baseline=contrast(0.2, p=0.7))
+    other = row_of("linear", baseline=contrast(0.1, p=0.7))
+    found = answers.answer([study_of(rival, row, other)])
+    assert found.method == "exponential"
+    assert found.sentence.startswith("No weighting is shown to beat plain: the best, exponential,")
+    assert found.notes == ("plain is beaten by wd (by 1.5, p = 0.01; it weighs no samples).",)
+    unsure = row_of("wd", baseline=contrast(1.5, p=0.07), weighs=False)
+    found = answers.answer([study_of(unsure, row)])
+    assert found.method == "exponential"
+    assert found.notes == (
+        "Most is gained by wd, which weighs no samples: it is 1.5 BLEU better than plain "
+        "(p = 0.07, not claimed).",
+    )
+    assert answers.answer([study_of(rival)]).sentence.startswith("wd beats plain by 1.5 BLEU")
+
+
+def test_what_else_a_difference_may_be_is_said():
+    row = row_of("wd + exponential", baseline=contrast(0.5, smallest=0.6), besides=True)
+    notes = answers.answer([study_of(row)]).notes
+    assert notes[0].startswith("wd + exponential differs from plain in more than its weights")
+    assert notes[1].startswith("The difference of wd + exponential is below 0.6, which this trial")
+    sound = row_of("exponential", baseline=contrast(0.8, smallest=0.6))
+    assert answers.answer([study_of(sound)]).notes == ()
+
+
+def test_a_method_that_changes_more_than_weights_is_known_by_its_recipe(small):
+    entries = [
+        dataclasses.replace(
+            entry,
+            record=dataclasses.replace(
+                entry.record, recipe={**entry.record.recipe, "terms.1.loss.name": "wasserstein"}
+            ),
+        )
+        if entry.method == "exponential" and entry.record
+        else entry
+        for entry in small.entries
+    ]
+    found = {}
+    for trial in (small, dataclasses.replace(small, entries=entries)):
+        rows = evidence.gather(trial).studies[0].rows
+        found[trial is small] = [row.besides for row in rows]
+    assert found == {True: [False, False, False], False: [False, False, True]}
+
+
+def test_a_method_alone_is_compared_with_nothing(tmp_path):
+    plan = plan_of(("plain",), seeds=(1, 2))
+    trial = synthetic(plan, sentences=20)
+    expected = "There is nothing to compare with: plain is the only method."
+    assert reports.summary(trial)["sentence"] == expected
+    assert expected in Reader(reports.report(trial, tmp_path).read_text("utf-8")).text
+    plan = plan_of(("plain", "matched", "exponential"), seeds=(1,))
+    rows = evidence.gather(synthetic(plan, sentences=20)).studies[0].rows
+    study = study_of(rows[1], plain=rows[0])
+    assert answers.answer([study]).sentence.endswith("plain is alone with controls.")
 
 
 def test_luck_of_seeds_is_said():
@@ -463,6 +598,7 @@ def test_luck_of_seeds_is_said():
         (row_of("plain", "baseline", done=0, failures={1: "x"}), row_of("x", done=0), "runs fail"),
         (row_of("plain", "baseline", done=0), row_of("x"), "plain, with which all is compared"),
         (row_of("plain", "baseline"), row_of("x", done=0), "no method has every seed done"),
+        (row_of("plain", "baseline"), row_of("x"), "no method can be compared with plain"),
     ],
 )
 def test_without_a_comparison_there_is_no_answer_and_the_page_says_why(plain, row, sentence):
@@ -569,7 +705,10 @@ def test_terminals_latex_and_spreadsheets_get_no_commands(tmp_path):
     assert "\x1b" not in reports.text(changed)
     assert "'=1+1" in reports.csv(changed)
     latex = reports.latex(trial)
-    assert r"bad \& | \$\_\{x\}" in latex
+    assert r"bad \& \textbar{} \$\_\{x\}" in latex
+    assert r"\textless{}script\textgreater{}" in latex
+    body = latex.split("\n", 1)[1]
+    assert not {*"<>|"} & {*body}, "which LaTeX prints as other characters"
     assert r"\{\{ 7*7 \}\}" in latex
     lines = reports.markdown(trial).splitlines()
     row = next(line for line in lines if line.startswith("| bad"))
@@ -578,6 +717,9 @@ def test_terminals_latex_and_spreadsheets_get_no_commands(tmp_path):
 
 def test_the_table_is_the_same_in_every_format(trial, small):
     found = list(csv.DictReader(io.StringIO(reports.csv(trial))))
+    assert {row["metric"] for row in found} == {*trial.plan.metrics}
+    assert all(row["difference_baseline"] == "" for row in found if row["metric"] != "bleu")
+    found = [row for row in found if row["metric"] == "bleu"]
     assert [row["method"] for row in found] == list(METHODS)
     plain, linear = found[0], found[2]
     assert plain["difference_baseline"] == "" and plain["published"] == "27.98"
@@ -586,7 +728,7 @@ def test_the_table_is_the_same_in_every_format(trial, small):
     shown = f"{gap:+.2f}".replace("-", charts.MINUS)
     assert shown in reports.markdown(trial) and shown in reports.text(trial)
     assert shown.replace(charts.MINUS, "$-$") in reports.latex(trial)
-    assert reports.latex(small).count(r"\toprule") == 3, "one of all, and one of each corpus"
+    assert reports.latex(small).count(r"\toprule") == 5, "one of all, and two of each corpus"
     assert "seed 2: exit code 1" in reports.text(small)
 
 
@@ -599,15 +741,242 @@ def test_several_corpora_have_a_table_of_all(small, tmp_path):
 
 
 def test_every_row_of_a_markdown_table_has_as_many_cells(trial):
-    lines = [line for line in reports.markdown(trial).splitlines() if line.startswith("|")]
-    assert len({line.count("|") for line in lines}) == 1
+    for table in reports.markdown(trial).split("### ")[1:]:
+        lines = [line for line in table.splitlines() if line.startswith("|")]
+        assert len(lines) > len(METHODS) and len({line.count("|") for line in lines}) == 1
 
 
-def test_rows_that_only_the_paper_has_are_shown():
-    only = {"CE+MLM": {"toy": {"bleu": 28.7}}}
-    plan = plan_of(("plain", "linear"), ("toy",), seeds=(1,), published_only=only)
-    found = tables.tables(evidence.gather(synthetic(plan, sentences=20)))[0]
-    assert found.lines[-1].method == "CE+MLM" and found.lines[-1].published == "28.7"
+def test_numbers_of_the_paper_are_everywhere(tmp_path):
+    methods = {
+        "plain": trials.Method(published={"toy": {"bleu": 28.7, "perplexity": 7.1}}),
+        "linear": trials.Method(),
+    }
+    only = {"CE+MLM": {"toy": {"bleu": 28.5}}, "Human": {"toy": {"distinct-1": 0.94}}}
+    names = ("bleu", "perplexity", "distinct-1")
+    plan = plan_of(methods, ("toy",), seeds=(1,), published_only=only, metrics=names)
+    trial = synthetic(plan, sentences=20)
+    shown = tables.table(evidence.gather(trial), evidence.gather(trial).studies[0])
+    assert [line.published for line in shown.lines] == ["28.70", "", "28.50"]
+    scores = tables.scores(evidence.gather(trial), evidence.gather(trial).studies[0])
+    assert [row.method for row in scores.rows] == ["plain", "linear", "CE+MLM", "Human"]
+    assert [cell.published for cell in scores.rows[0].cells] == ["28.70", "7.10", ""]
+    assert [cell.text for cell in scores.rows[3].cells] == ["", "", "(0.940)"]
+    page = Reader(reports.report(trial, tmp_path).read_text("utf-8")).text
+    for text in (page, reports.markdown(trial), reports.latex(trial)):
+        assert "Human" in text and "(0.940)" in text and "(7.10)" in text
+    found = list(csv.DictReader(io.StringIO(reports.csv(trial))))
+    published = {(row["method"], row["metric"]): row["published"] for row in found}
+    assert published["plain", "perplexity"] == "7.1" and published["Human", "distinct-1"] == "0.94"
+
+
+def test_the_summary_is_json_and_has_all_numbers(trial, small):
+    found = reports.summary(small)
+    assert json.loads(json.dumps(found, allow_nan=False)) == found
+    assert found["sentence"] and found["metric"] == "bleu" and found["baseline"] == "plain"
+    assert {*found["corpora"]} == {"toy", "other"}
+    assert found["corpora"]["toy"]["exponential"]["failures"] == {
+        "2": "exit code 1: the loss is not finite"
+    }
+    found = reports.summary(trial)
+    row = found["corpora"]["toy-de-en"]["linear"]
+    cell = evidence.gather(trial).studies[0].row("linear").cell
+    assert row["mean"] == cell.mean and row["deviation"] == cell.deviation
+    assert {*row["scores"]} == {"bleu", "chrf", "perplexity"}
+    assert row["baseline"]["p"] == cell.baseline.holm_p
+    assert row["baseline"]["method_p"] == cell.baseline.method_p
+    assert row["baseline"]["claimed"] == cell.baseline.significant
+    assert row["baseline"]["smallest"] == cell.baseline.smallest_detectable
+    assert row["control"]["name"] == "matched" and not row["control"]["matches"]
+    assert row["control"]["difference"] == cell.control.difference
+    assert found["corpora"]["toy-de-en"]["exponential"]["control"]["matches"]
+    assert found["corpora"]["toy-de-en"]["plain"]["published"] == 27.98
+    assert row["seconds"] and row["samples"] and row["failures"] == {}
+
+
+def test_the_terminal_has_the_notes_of_the_page(small, tmp_path):
+    notes = answers.of(evidence.gather(small)).notes
+    page = Reader(reports.report(small, tmp_path).read_text("utf-8")).text
+    assert notes and all(note in page and f"- {note}" in reports.text(small) for note in notes)
+
+
+def test_warnings_and_notes_of_the_trial_are_shown_once(trial, tmp_path):
+    entries = [
+        dataclasses.replace(entry, record=scored_otherwise(entry.record))
+        if entry.method == "linear"
+        else entry
+        for entry in trial.entries
+        if (entry.method, entry.seed) != ("uniform", 3)
+    ]
+    entries.append(
+        trials.Entry(corpus="toy-de-en", method="uniform", seed=3, record=None, failure=None)
+    )
+    notes = ("toy-de-en is not on this machine",)
+    changed = dataclasses.replace(trial, entries=entries, notes=notes)
+    found = evidence.gather(changed)
+    assert found.studies[0].row("linear").baseline is None
+    page = Reader(reports.report(changed, tmp_path).read_text("utf-8")).text
+    for text in (page, reports.text(changed)):
+        assert text.count("toy-de-en is not on this machine.") == 1
+        assert text.count("bleu on toy-de-en was scored in several ways") == 1
+        assert text.count("1 of 18 runs is not done yet") == 1
+        assert "seeds left" not in text
+    assert any("seeds left" in warning for warning in found.table.warnings), "the page counts them"
+
+
+def scored_otherwise(record):
+    """The same record, with another signature and a sentence less."""
+    bleu = {**record.scores["test"]["bleu"], "signature": "bleu|another"}
+    scores = {**record.scores, "test": {**record.scores["test"], "bleu": bleu}}
+    statistics = {name: table[:-1] for name, table in record.statistics.items()}
+    return dataclasses.replace(record, scores=scores, statistics=statistics)
+
+
+def test_methods_that_were_scored_otherwise_are_not_compared(tmp_path):
+    trial = synthetic(plan_of(("plain", "linear"), seeds=(1, 2)), sentences=20)
+    entries = [
+        dataclasses.replace(e, record=scored_otherwise(e.record)) if e.method == "linear" else e
+        for e in trial.entries
+    ]
+    changed = dataclasses.replace(trial, entries=entries)
+    page = Reader(reports.report(changed, tmp_path).read_text("utf-8")).text
+    assert "There is no answer: no method can be compared with plain." in page
+
+
+def test_the_raw_files_are_named_with_their_checksums(small, tmp_path):
+    page = Reader(reports.report(small, tmp_path).read_text("utf-8")).text
+    assert "1 files" not in page and "1 file and its SHA-256" in page
+    assert "train.<de>" in page and "5a" * 32 in page
+
+
+def test_evidence_is_gathered_once(small, tmp_path, monkeypatch):
+    counted, whole = [], trials.table
+    monkeypatch.setattr(trials, "table", lambda trial: counted.append(1) or whole(trial))
+    trial = dataclasses.replace(small)
+    reports.report(trial, tmp_path)
+    reports.text(trial)
+    reports.summary(trial)
+    assert len(counted) == 1
+    reports.text(dataclasses.replace(small))
+    assert len(counted) == 2, "another trial has other evidence"
+
+
+def test_columns_name_the_control_and_only_its_method_learns_from_it(trial, page):
+    found = tables.table(evidence.gather(trial), evidence.gather(trial).studies[0])
+    assert found.columns["control"] == "against matched"
+    lead = Reader(page).text.split("The numbers")[1].split("Method")[0]
+    assert "which samples of a batch are preferred: matched for exponential." in lead
+    assert "No control matches linear and uniform: a difference from matched may there" in lead
+    methods = {"plain": trials.Method(), "linear": trials.Method(), "uniform": trials.Method()}
+    methods |= {f"as {m}": trials.Method(matches=m) for m in ("linear", "uniform")}
+    gathered = evidence.gather(synthetic(plan_of(methods, seeds=(1,)), sentences=20))
+    several = tables.table(gathered, gathered.studies[0])
+    assert several.columns["control"] == "against its control"
+    controls = [line.control.said[0] for line in several.lines if line.control]
+    assert controls == ["from as linear", "from as uniform"]
+
+
+def test_no_text_says_that_a_control_prefers_no_sample(page):
+    assert not re.search("prefers? no samples?", Reader(page).text)
+
+
+def test_marks_are_hollow_where_seeds_may_explain_a_difference():
+    lucky = row_of("linear", baseline=contrast(-1.0, method_p=0.2))
+    sure = row_of("exponential", baseline=contrast())
+    found = gathered_of(study_of(lucky, sure))
+    shown = tables.table(found, found.studies[0])
+    assert [line.baseline.mark for line in shown.lines[1:]] == ["▽", "▲"]
+    assert "over seeds p = 0.20" in shown.lines[1].baseline.said
+    assert "△ ▽ for these models only" in tables.legend(shown)
+    found = gathered_of(study_of(sure))
+    assert "△" not in tables.legend(tables.table(found, found.studies[0]))
+
+
+def gathered_of(study):
+    """Evidence of one study, of which there is no trial."""
+    methods = {row.method: trials.Method() for row in study.rows}
+    plan = plan_of(methods, (study.corpus,))
+    trial = trials.Trial(plan=plan, entries=[], sources={}, references={}, chosen={})
+    return dataclasses.replace(evidence.gather(trial), studies=[study])
+
+
+def test_with_one_seed_nothing_is_said_of_every_seed(tmp_path):
+    trial = synthetic(plan_of(("plain", "linear"), seeds=(1,)), sentences=20)
+    page = Reader(reports.report(trial, tmp_path).read_text("utf-8")).text
+    for text in (page, reports.text(trial)):
+        assert "every seed agrees" not in text and "deviation over seeds" not in text
+        assert "there being one seed" in text
+
+
+def test_nothing_has_no_sign():
+    assert charts.fixed(-0.001, 2) == "0.00" and charts.fixed(-0.01, 2) == f"{charts.MINUS}0.01"
+    assert [charts.signed(charts.fixed(v, 1)) for v in (0.04, 0.1, -0.1)] == [
+        "0.0",
+        "+0.1",
+        f"{charts.MINUS}0.1",
+    ]
+    row = row_of("linear", baseline=contrast(-0.001, p=0.9))
+    found = gathered_of(study_of(row))
+    assert tables.table(found, found.studies[0]).lines[1].baseline.text == "0.00"
+
+
+def test_where_no_sentence_differs_no_effect_is_called_smallest():
+    found = gathered_of(study_of(row_of("x", baseline=contrast(0.0, p=1.0, smallest=0.0))))
+    assert tables.table(found, found.studies[0]).lines[1].smallest == ""
+
+
+def test_the_page_says_what_was_tuned_and_what_was_not(tmp_path):
+    names = ("plain", "matched", "linear", "exponential")
+    plan = plan_of(names, seeds=(1,))
+    page = reports.report(synthetic(plan, sentences=20), tmp_path).read_text("utf-8")
+    lead = Reader(page).text.split("What each changes in the recipe of plain.")[1]
+    assert "from 6 combinations each: exponential." in lead
+    assert "matched takes what was chosen for exponential." in lead
+    assert "Nothing was tuned for plain and linear." in lead
+    assert "same budget" not in lead
+
+
+def test_the_page_says_how_to_repeat_all_of_it(trial, tmp_path):
+    command = "augless trial synthetic seeds=[1,2,3]"
+    changed = dataclasses.replace(trial, command=command)
+    page = Reader(reports.report(changed, tmp_path).read_text("utf-8")).text
+    repeat = page.split("To repeat it")[1]
+    assert command in repeat and trial.plan.as_toml() in repeat
+    assert "What tuning tried is under “The methods”." in repeat
+    assert "exit code 1" in page.split("Chosen for exponential")[1], "the run that failed"
+    for name, version in trial.entries[0].record.versions.items():
+        assert name in repeat and version in repeat
+
+
+def test_a_watched_test_set_is_not_called_tested_once(trial, tmp_path):
+    def watched(record):
+        history = [
+            {**e, "scores": {**e["scores"], "test bleu": 1.0}} if "scores" in e else e
+            for e in record.history
+        ]
+        return dataclasses.replace(record, history=history)
+
+    entries = [dataclasses.replace(e, record=watched(e.record)) for e in trial.entries]
+    changed = dataclasses.replace(trial, entries=entries)
+    page = Reader(reports.report(changed, tmp_path).read_text("utf-8")).text
+    assert "same sentences." in page and "scored at every epoch, which chose nothing" in page
+    page = Reader(reports.report(trial, tmp_path).read_text("utf-8")).text
+    assert "same sentences, once." in page and "scored at every epoch" not in page
+
+
+@pytest.mark.parametrize(
+    ("view", "first"), [("table", "numbers"), ("samples", "learning"), ("sweep", "sweep")]
+)
+def test_what_the_plan_looks_at_comes_first(view, first, tmp_path):
+    methods = {"plain": trials.Method(), "linear": trials.Method(series="C1", at=1.0)}
+    trial = synthetic(plan_of(methods, seeds=(1,), view=view), sentences=20)
+    page = Reader(reports.report(trial, tmp_path).read_text("utf-8"))
+    sections = [section["aria-labelledby"] for section in page.tags("section")]
+    assert sections[0] == first and len({*sections}) == len(sections)
+
+
+def test_seconds_are_explained(trial, page):
+    assert "Seconds are of training alone, without tuning" in Reader(page).text
+    assert "Seconds are of training alone, without tuning" in reports.markdown(trial)
 
 
 @pytest.mark.parametrize("waiting", [("plain",), ("exponential", "matched"), tuple(METHODS)])
@@ -641,6 +1010,14 @@ def test_a_sweep_is_drawn_over_its_knob(tmp_path):
     figure = figures.sweep(found.studies[0], plan)
     assert [panel.title for panel in figure.panels] == ["C1"]
     assert "0.1 gives" in figure.panels[0].description
+    assert len(figure.panels[0].dots) == 3
+
+
+def test_the_second_half_is_looked_at_closer():
+    lines = [charts.Series(style="m0", name="x", x=[0.5, 1.0], y=[7.0, 36.0])]
+    panel = charts.curves(lines, title="", description="", x_name="")
+    assert "0" not in [label.text for label in panel.labels if label.anchor == "end"]
+    assert charts.rounded(7, 36) == (5, 40)
 
 
 def test_a_method_has_one_colour_throughout(trial, page):

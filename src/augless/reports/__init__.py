@@ -12,24 +12,24 @@ corpus, a plan or a record is put into it by templates that escape, and shown as
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from augless import trials
 
-__all__ = ["csv", "latex", "markdown", "report", "text"]
+__all__ = ["csv", "latex", "markdown", "report", "summary", "text"]
 
 
 def report(trial: trials.Trial, folder: str | Path) -> Path:
     """Write the page, and the table as Markdown, LaTeX, CSV and text beside it; return the page."""
-    from augless.reports import evidence, pages, tables
+    from augless.reports import evidence, exports, pages
 
     found = evidence.gather(trial)
     files = {
-        "table.md": tables.markdown(found),
-        "table.tex": tables.latex(found),
-        "table.csv": tables.csv(found),
-        "table.txt": tables.text(found),
+        "table.md": exports.markdown(found),
+        "table.tex": exports.latex(found),
+        "table.csv": exports.csv(found),
+        "table.txt": exports.text(found),
         "index.html": pages.page(found),
     }
     folder = Path(folder)
@@ -44,27 +44,37 @@ def report(trial: trials.Trial, folder: str | Path) -> Path:
 
 def markdown(trial: trials.Trial) -> str:
     """Return the table in Markdown."""
-    from augless.reports import evidence, tables
+    from augless.reports import evidence, exports
 
-    return tables.markdown(evidence.gather(trial))
+    return exports.markdown(evidence.gather(trial))
 
 
 def latex(trial: trials.Trial) -> str:
     """Return the table in LaTeX, for the packages booktabs and amssymb."""
-    from augless.reports import evidence, tables
+    from augless.reports import evidence, exports
 
-    return tables.latex(evidence.gather(trial))
+    return exports.latex(evidence.gather(trial))
 
 
 def csv(trial: trials.Trial) -> str:
-    """Return all numbers of the table, unrounded, as CSV."""
-    from augless.reports import evidence, tables
+    """Return all numbers of the tables, unrounded, as CSV."""
+    from augless.reports import evidence, exports
 
-    return tables.csv(evidence.gather(trial))
+    return exports.csv(evidence.gather(trial))
+
+
+def summary(trial: trials.Trial) -> dict[str, Any]:
+    """Return the answer and all numbers as values that JSON can say.
+
+    "sentence", "notes", "metric", "baseline", and "corpora": corpus -> method -> its numbers.
+    """
+    from augless.reports import evidence, exports
+
+    return exports.summary(evidence.gather(trial))
 
 
 def text(trial: trials.Trial) -> str:
-    """Return the answer and the table for a terminal."""
-    from augless.reports import evidence, tables
+    """Return the answer, its notes and the table for a terminal."""
+    from augless.reports import evidence, exports
 
-    return tables.text(evidence.gather(trial))
+    return exports.text(evidence.gather(trial))

@@ -1,21 +1,28 @@
 """The answer in one sentence, with its confidence, from the numbers alone.
 
 Choice: nothing is called better or worse unless the protocol lets it be claimed; what is not
-claimed is said with the smallest effect that the trial could have seen.
+claimed is said with the smallest effect that the trial could have seen. The protocol's test speaks
+of the models that were trained: only what is more than the luck of seeds too is said without "for
+these models". The question is whether weighting helps, so the sentence is about a method that
+weighs its samples, if there is one.
 """
 
 from __future__ import annotations
 
+import dataclasses
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from augless.reports import charts
-from augless.reports.evidence import Contrast, Row, Study
+from augless.reports.evidence import Contrast, Evidence, Row, Study
 
 Verdict = Literal["better", "worse", "open"]
 HARDLY = 2.0  # BLEU that says nothing
 NAMED = 3  # corpora that a sentence names; more are counted
+_LEFT = re.compile(r"\d+ of \d+ seeds left$")  # warnings of what the page counts itself
+_ALIKE = "no sentence differs in its score"
 
 
 @dataclass(frozen=True)
@@ -24,9 +31,17 @@ class Answer:
 
     sentence: str
     method: str | None
-    """the method that the sentence is about"""
+    """the method in question"""
     notes: tuple[str, ...]
     """what else must be said: other methods and corpora, failures, what the confidence is of"""
+
+
+def of(found: Evidence) -> Answer:
+    """Say what a trial found, and what its makers and its summary warn of."""
+    said = answer(found.studies)
+    warnings = [warning for warning in found.table.warnings if not _LEFT.search(warning)]
+    notes = dict.fromkeys((*said.notes, *map(_ended, warnings), *map(_ended, found.trial.notes)))
+    return dataclasses.replace(said, notes=tuple(notes))
 
 
 def answer(studies: Sequence[Study]) -> Answer:
@@ -35,17 +50,26 @@ def answer(studies: Sequence[Study]) -> Answer:
     comparable = [study for study in studies if study.candidates]
     if not comparable:
         return Answer(_nothing(studies), None, tuple(unfinished))
-    focus = _focus(comparable)
-    notes = []
-    if len(comparable) == 1:
-        sentence = _on_one(comparable[0], focus)
+    learnt = [study for study in comparable if not _unlearnt(study)]
+    if not learnt:
+        unlearnt = _hardly(comparable)
+        return Answer(f"There is no answer: {unlearnt}.", _focus(comparable), tuple(unfinished))
+    asked = _asked(learnt)
+    focus, notes = _focus(asked), []
+    if len(asked) == 1:
+        sentence = _on_one(asked[0], focus)
         if len(studies) > 1:
-            sentence = f"On {comparable[0].corpus}, the only corpus with an answer: {sentence}"
+            sentence = f"On {asked[0].corpus}, the only corpus with an answer: {sentence}"
     else:
-        sentence = _on_several(comparable, focus)
-        notes += [f"On {study.corpus}: {_on_one(study, focus)}" for study in comparable]
-    notes += [*_unlearnt(comparable), *_others(comparable, focus), *unfinished]
-    notes += _confidence(comparable)
+        sentence = _on_several(asked, focus)
+        notes += [f"On {study.corpus}: {_on_one(study, focus)}" for study in asked]
+    notes += [
+        f"On {study.corpus} there is no answer: {_hardly([study])}."
+        for study in comparable
+        if _unlearnt(study)
+    ]
+    notes += [*_caveats(asked, focus), *_rivals(learnt, focus), *_others(learnt, focus)]
+    notes += [*unfinished, *_confidence(learnt)]
     return Answer(_capital(sentence), focus, tuple(notes))
 
 
@@ -70,14 +94,30 @@ def probability(p: float) -> str:
     return "p < 0.001" if p < 0.001 else f"p = {p:.1g}" if p < 0.1 else f"p = {p:.2f}"
 
 
+def joined(parts: Sequence[str]) -> str:
+    """Return a list as one reads it out."""
+    return " and ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)
+
+
+def _asked(studies: Sequence[Study]) -> list[Study]:
+    """Leave out rivals that weigh no samples, unless there is nothing else."""
+    asked = [
+        dataclasses.replace(
+            study, rows=[row for row in study.rows if row.role != "method" or row.weighs]
+        )
+        for study in studies
+    ]
+    return [study for study in asked if study.candidates] or list(studies)
+
+
 def _focus(studies: Sequence[Study]) -> str:
     """Return the method that most claims speak for, and of equal ones the one that gains most."""
-    points: dict[Verdict, int] = {"better": 1, "open": 0, "worse": -1}
     ranks: dict[str, tuple[int, float]] = {}
     for study in studies:
         for row, contrast in study.candidates:
             claims, gain = ranks.get(row.method, (0, 0.0))
-            claims += points[verdict(study, contrast)]
+            better = 2 if contrast.beyond(study.level) else 1
+            claims += {"better": better, "open": 0, "worse": -1}[verdict(study, contrast)]
             ranks[row.method] = claims, gain + study.gain(contrast.difference)
     return max(ranks, key=lambda method: ranks[method])
 
@@ -90,75 +130,92 @@ def _on_one(study: Study, focus: str) -> str:
         return f"{focus} has no result to compare with {plain}."
     row, contrast = found
     size = f"{amount(study, contrast.difference)} {study.unit}"
-    kinds = {verdict(study, one) for _, one in study.candidates}
-    gains = [study.gain(one.difference) for _, one in study.candidates]
+    contrasts = [one for _, one in study.candidates]
+    kinds = {verdict(study, one) for one in contrasts}
+    gains = [study.gain(one.difference) for one in contrasts]
+    noun = "weighting" if all(row.weighs for row, _ in study.candidates) else "method"
     # It is the best of all corpora together, not always of this one.
     best = len(gains) > 1 and study.gain(contrast.difference) == max(gains)
     kind = verdict(study, contrast)
     if kind == "better":
+        verb = "beats" if contrast.beyond(study.level) else "is better than"
         control = _against_control(study, row)
-        return f"{focus} beats {plain} by {size} ({_sure(contrast)}){control}."
+        return f"{focus} {verb} {plain} by {size}{_sure(study, [contrast])}{control}."
     if kind == "worse":
         start = f"{focus} is worse than {plain} by {size}"
         if best and kinds == {"worse"}:
-            start = f"every method is worse than {plain}: the least so, {focus}, by {size}"
-        return f"{start} ({_sure(contrast)})."
-    start = f"{focus} is not shown to differ from {plain}: it is"
+            whose = "" if all(one.beyond(study.level) for one in contrasts) else " for these models"
+            start = f"every {noun} is worse than {plain}{whose}: the least so, {focus}, by {size}"
+            return f"{start} ({_bracket(study, [contrast])})."
+        return f"{start}{_sure(study, [contrast])}."
     if best and "better" not in kinds:
-        start = f"no method is shown to beat {plain}: the best, {focus}, is"
+        start = f"no {noun} is shown to beat {plain}: the best, {focus}, is"
+        alike = f"no {noun} is shown to beat {plain}: with the best, {focus}, {_ALIKE}"
+    else:
+        start = f"{focus} is not shown to differ from {plain}: it is"
+        alike = f"{focus} does not differ from {plain}: {_ALIKE}"
+    if not contrast.smallest:
+        return f"{alike}."
     return f"{start} {_aside(study, contrast)}, {_doubt(study, contrast)}."
 
 
 def _on_several(studies: Sequence[Study], focus: str) -> str:
     """Say on how many corpora it does what."""
     plain = studies[0].baseline.method
-    words: dict[Verdict, str] = {
-        "better": f"beats {plain}",
-        "worse": f"is worse than {plain}",
-        "open": f"is not shown to differ from {plain}",
+    words: dict[tuple[Verdict, bool], str] = {
+        ("better", True): "beats",
+        ("better", False): "is better than",
+        ("worse", True): "is worse than",
+        ("worse", False): "is worse than",
+        ("open", False): "is not shown to differ from",
     }
-    named: dict[Verdict, list[tuple[Study, Contrast]]] = {kind: [] for kind in words}
+    named: dict[tuple[Verdict, bool], list[tuple[Study, Row, Contrast]]] = {k: [] for k in words}
     for study in studies:
         for row, contrast in study.candidates:
             if row.method == focus:
-                named[verdict(study, contrast)].append((study, contrast))
+                kind = verdict(study, contrast)
+                firm = kind != "open" and contrast.beyond(study.level)
+                named[kind, firm].append((study, row, contrast))
     total = sum(map(len, named.values()))
     parts = []
-    for kind, found in named.items():
+    for (kind, firm), found in named.items():
         if found:
             where = f"{len(found)} of {total} corpora" if len(found) < total else "all corpora"
             if len(found) <= NAMED:
-                where = _joined([study.corpus for study, _ in found])
-            control = (
-                _beside_control([study for study, _ in found], focus) if kind == "better" else ""
-            )
-            parts.append(f"{words[kind]} on {where}{_range(found, kind)}{control}")
+                where = joined([study.corpus for study, _, _ in found])
+            control = _beside_control([(s, row) for s, row, _ in found], firm)
+            span = _range([(study, contrast) for study, _, contrast in found], kind)
+            control = control if kind == "better" else ""
+            parts.append(f"{words[kind, firm]} {plain} on {where}{span}{control}")
     return f"{focus} {'; it '.join(parts)}."
 
 
-def _beside_control(studies: Sequence[Study], focus: str) -> str:
-    """Say on how many corpora it beats its control too."""
-    rows = [(study, study.row(focus)) for study in studies]
-    found = [verdict(study, row.control) for study, row in rows if row and row.control]
+def _beside_control(rows: Sequence[tuple[Study, Row]], firm: bool) -> str:
+    """Say on how many corpora it beats its control too, as surely as the baseline."""
+    found = [(study, row.control) for study, row in rows if row.control]
     if not found:
         return ""
-    beaten = found.count("better")
+    beaten = sum(
+        verdict(study, one) == "better" and (one.beyond(study.level) or not firm)
+        for study, one in found
+    )
+    control = _control(rows[0][1])
     if not beaten:
-        return ", where it is not shown to beat the learning-rate control"
-    where = "" if beaten == len(studies) else f" on {beaten} of these"
-    return f", and the learning-rate control{where} too"
+        return f", where it is not shown to beat {control}"
+    where = "" if beaten == len(rows) else f" on {beaten} of these"
+    return f", and {control}{where} too"
 
 
 def _range(found: Sequence[tuple[Study, Contrast]], kind: Verdict) -> str:
     """Say how large differences are, or how large they would have had to be."""
-    unit = found[0][0].unit
+    study, unit = found[0][0], found[0][0].unit
     if kind == "open":
-        sizes = [amount(study, contrast.smallest) for study, contrast in found]
+        sizes = [amount(study, one.smallest) for study, one in found if one.smallest]
+        if not sizes:
+            return f", where {_ALIKE}"
         return f", where the smallest effect it could have seen is {_span(sizes)} {unit}"
     span = _span([amount(study, contrast.difference) for study, contrast in found])
-    worst = max((contrast for _, contrast in found), key=lambda contrast: contrast.p)
-    most = "" if worst.p < 0.001 or len(found) == 1 else ", at most"
-    return f" by {span} {unit} ({_sure(worst).replace(',', most + ',', 1)})"
+    return f" by {span} {unit}{_sure(study, [contrast for _, contrast in found])}"
 
 
 def _span(sizes: Sequence[str]) -> str:
@@ -166,50 +223,65 @@ def _span(sizes: Sequence[str]) -> str:
     return low if low == high else f"{low} to {high}"
 
 
+def _control(row: Row) -> str:
+    return f"its control {row.cell.control_name}" if row.matched else f"{row.cell.control_name}"
+
+
 def _against_control(study: Study, row: Row) -> str:
-    """Say whether the gain is more than a learning rate's."""
+    """Say whether the gain is more than a learning rate's; only its own control can tell."""
+    alone = ""
+    if row.weighs and not (row.matched and row.control):
+        missing = "its control has no result to compare with"
+        missing = missing if row.matched else "it has no learning-rate control of its own"
+        alone = f"; {missing}, so it may be a change of step size and no more"
     if row.control is None:
-        if not row.weighs:  # as a rival does not, which makes other data
-            return ""
-        missing = (
-            "there is no learning-rate control here"
-            if row.cell.control_name is None
-            else "the learning-rate control has no result to compare with"
-        )
-        return f"; {missing}, so it may be a larger step and no more"
+        return alone
     kind, size = verdict(study, row.control), amount(study, row.control.difference)
+    own = row.matched and row.weighs
     if kind == "better":
-        meaning = ": which samples it prefers matters" if row.weighs else ""
-        return f", and the learning-rate control by {size} ({_sure(row.control)}){meaning}"
-    if kind == "worse":
-        return (
-            f", but the learning-rate control is better still, by {size} "
-            f"({_sure(row.control)}): a larger step alone does more"
-        )
-    return (
-        f"; against the learning-rate control the difference is {_with_sign(study, row.control)}, "
-        f"{_doubt(study, row.control)}"
-    )
+        firm = row.control.beyond(study.level)
+        meaning = ": which samples of a batch it prefers matters" if own and firm else ""
+        said = f", and {_control(row)} by {size}{_sure(study, [row.control])}{meaning}"
+    elif kind == "worse":
+        meaning = ": the mean weight of a batch alone does more" if own else ""
+        said = f", but {_control(row)} is better still, by {size}"
+        said += f"{_sure(study, [row.control])}{meaning}"
+    elif not row.control.smallest:
+        said = f"; against {_control(row)} {_ALIKE}"
+    else:
+        said = f"; against {_control(row)} the difference is {_with_sign(study, row.control)}, "
+        said += _doubt(study, row.control)
+    return said + alone
 
 
 def _doubt(study: Study, contrast: Contrast) -> str:
     """Say why a difference is not claimed."""
+    smallest = f"the smallest effect it could have seen is {amount(study, contrast.smallest)}"
+    if contrast.difference == 0:
+        return f"as far as this trial can tell: {smallest}"
     if contrast.p < study.level and not contrast.agree:
         found = probability(contrast.p)
         return f"and though {found}, the seeds disagree on its sign, so it is not claimed"
-    if abs(contrast.difference) < contrast.smallest or contrast.difference == 0:
-        smallest = amount(study, contrast.smallest)
-        return (
-            "which this trial could not have told from nothing: "
-            f"the smallest effect it could have seen is {smallest}"
-        )
+    if abs(contrast.difference) < contrast.smallest:
+        return f"which this trial could not have told from nothing: {smallest}"
     return f"which is not enough to claim ({probability(contrast.p)})"
 
 
-def _sure(contrast: Contrast) -> str:
-    seeds = len(contrast.seeds)
-    agreed = "one seed only" if seeds == 1 else f"all {seeds} seeds agree"
-    return f"{probability(contrast.p)}, {agreed}"
+def _sure(study: Study, contrasts: Sequence[Contrast]) -> str:
+    """Say of what a claim holds, and how surely."""
+    firm = all(contrast.beyond(study.level) for contrast in contrasts)
+    return f"{'' if firm else ' for these models'} ({_bracket(study, contrasts)})"
+
+
+def _bracket(study: Study, contrasts: Sequence[Contrast]) -> str:
+    most = " at most" if len(contrasts) > 1 else ""
+    seeds = len(contrasts[0].seeds)
+    agreed = {1: "one seed only", 2: "both seeds agree"}.get(seeds, f"all {seeds} seeds agree")
+    p = probability(max(contrast.p for contrast in contrasts))
+    said = f"{p if '<' in p else p + most}, {agreed}"
+    doubts = [one.method_p for one in contrasts if not one.beyond(study.level)]
+    known = [p for p in doubts if p is not None]
+    return f"{said}; counting other seeds in, {probability(max(known))}{most}" if known else said
 
 
 def _aside(study: Study, contrast: Contrast) -> str:
@@ -219,31 +291,85 @@ def _aside(study: Study, contrast: Contrast) -> str:
     return f"{amount(study, contrast.difference)} {study.unit} {'better' if better else 'worse'}"
 
 
+def _where(study: Study, studies: Sequence[Study]) -> str:
+    return f" on {study.corpus}" if len(studies) > 1 else ""
+
+
 def _others(studies: Sequence[Study], focus: str) -> list[str]:
     """Say what else may be claimed."""
     found = []
     for study in studies:
-        where = f" on {study.corpus}" if len(studies) > 1 else ""
-        for kind, words in (("better", "is also beaten by"), ("worse", "is better than")):
+        for kind, words in (("better", "is beaten by"), ("worse", "is better than")):
             claims = [
-                f"{row.method} (by {amount(study, c.difference)}, {probability(c.p)})"
+                f"{row.method} (by {amount(study, c.difference)}, {probability(c.p)}"
+                f"{'' if c.beyond(study.level) else ', for these models'}"
+                f"{'' if row.weighs else '; it weighs no samples'})"
                 for row, c in study.candidates
                 if row.method != focus and verdict(study, c) == kind
             ]
             if claims:
-                found.append(f"{study.baseline.method} {words} {_joined(claims)}{where}.")
+                where = _where(study, studies)
+                found.append(f"{study.baseline.method} {words} {joined(claims)}{where}.")
     return found
 
 
-def _unlearnt(studies: Sequence[Study]) -> list[str]:
-    """Warn of models that cannot do the task yet."""
-    found = [(study, study.baseline) for study in studies]
-    return [
-        f"{row.method} has {row.cell.mean:.2g} {study.unit} on {study.corpus}: these models have "
-        "hardly learnt anything, and differences between them say little."
-        for study, row in found
-        if study.metric.name.startswith("bleu") and (row.cell.mean or 0.0) < HARDLY
-    ]
+def _rivals(studies: Sequence[Study], focus: str) -> list[str]:
+    """Say where a method that weighs no samples seems better than the one in question."""
+    found = []
+    for study in studies:
+        best, contrast = max(study.candidates, key=lambda pair: study.gain(pair[1].difference))
+        ours, gain = study.row(focus), study.gain(contrast.difference)
+        if ours and ours.weighs and not best.weighs and gain > 0 and not contrast.claimed:
+            found.append(
+                f"Most is gained{_where(study, studies)} by {best.method}, which weighs no "
+                f"samples: it is {_aside(study, contrast)} than {study.baseline.method} "
+                f"({probability(contrast.p)}, not claimed)."
+            )
+    return found
+
+
+def _caveats(studies: Sequence[Study], focus: str) -> list[str]:
+    """Say what else a difference of the method in question may be, and how small."""
+    notes = []
+    for study in studies:
+        plain, where = study.baseline, _where(study, studies)
+        if _low(study, plain):
+            notes.append(f"{plain.method} has hardly learnt anything{where} ({_scored(plain)}).")
+        for row, contrast in study.candidates:
+            if row.method == focus and row.weighs and row.besides:
+                notes.append(
+                    f"{focus} differs from {plain.method} in more than its weights{where}: what "
+                    "they do is only a part of the difference."
+                )
+            if row.method == focus and contrast.claimed and _small(contrast):
+                smallest = amount(study, contrast.smallest)
+                notes.append(
+                    f"The difference of {focus}{where} is below {smallest}, which this trial would "
+                    "have found four times of five: it may well be smaller than it seems."
+                )
+    return list(dict.fromkeys(notes))
+
+
+def _small(contrast: Contrast) -> bool:
+    return abs(contrast.difference) < contrast.smallest
+
+
+def _unlearnt(study: Study) -> bool:
+    """Tell whether no model that is compared can do the task yet."""
+    return all(_low(study, row) for row in [study.baseline, *(row for row, _ in study.candidates)])
+
+
+def _low(study: Study, row: Row) -> bool:
+    return study.metric.name.startswith("bleu") and (row.cell.mean or 0.0) < HARDLY
+
+
+def _scored(row: Row) -> str:
+    return f"{row.cell.mean or 0.0:.2f}"
+
+
+def _hardly(studies: Sequence[Study]) -> str:
+    span = _span([_scored(study.baseline) for study in studies])
+    return f"the models have hardly learnt anything ({span} {studies[0].unit})"
 
 
 def _confidence(studies: Sequence[Study]) -> list[str]:
@@ -255,18 +381,15 @@ def _confidence(studies: Sequence[Study]) -> list[str]:
             "how others would fare is unknown."
         ]
     shaky = [
-        f"{row.method}{f' on {study.corpus}' if len(studies) > 1 else ''} "
-        f"({probability(contrast.method_p)})"
+        f"{row.method}{_where(study, studies)} ({probability(contrast.method_p)})"
         for study in studies
         for row, contrast in study.candidates
-        if contrast.claimed
-        and (contrast.method_p or 0.0) >= study.level
-        and contrast.method_p is not None
+        if contrast.claimed and contrast.method_p is not None and not contrast.beyond(study.level)
     ]
     if shaky:
         return [
             "The test speaks of the models that were trained. Counting in that other seeds would "
-            f"have given other models, these claims may be luck: {_joined(shaky)}."
+            f"have given other models, these differences may be luck: {joined(shaky)}."
         ]
     return []
 
@@ -280,7 +403,7 @@ def _unfinished(studies: Sequence[Study]) -> list[str]:
     total = sum(len(study.records[row.method]) for study in studies for row in study.rows)
     total += failed + waiting
     if failed:
-        who = _joined(list(dict.fromkeys(row.method for row in rows if row.failures)))
+        who = joined(list(dict.fromkeys(row.method for row in rows if row.failures)))
         notes.append(
             f"{failed} of {total} runs failed ({who}); a method is compared only where every "
             "seed is done."
@@ -294,10 +417,14 @@ def _unfinished(studies: Sequence[Study]) -> list[str]:
 def _nothing(studies: Sequence[Study]) -> str:
     """Say why there is no answer."""
     rows = [row for study in studies for row in study.rows]
+    methods = [row for row in rows if row.role == "method"]
+    plain = studies[0].baseline.method
     if not any(row.cell.values for row in rows):
         failed = any(row.failures for row in rows)
         return "There is no answer: " + ("the runs failed." if failed else "no run is done yet.")
-    plain = studies[0].baseline.method
+    if not methods:
+        only = "the only method" if len(rows) == len(studies) else "alone with controls"
+        return f"There is nothing to compare with: {plain} is {only}."
     if all(not study.baseline.cell.values for study in studies):
         return f"There is no answer yet: {plain}, with which all is compared, has no result."
     if all(not study.metric.additive for study in studies):
@@ -305,7 +432,16 @@ def _nothing(studies: Sequence[Study]) -> str:
             f"There is no answer: {studies[0].unit} is no sum over sentences, "
             "so no difference can be tested."
         )
+    if any(
+        _whole(study.baseline) and any(_whole(row) for row in study.rows if row.role == "method")
+        for study in studies
+    ):
+        return f"There is no answer: no method can be compared with {plain}."
     return f"There is no answer yet: no method has every seed done, as {plain} must have too."
+
+
+def _whole(row: Row) -> bool:
+    return bool(row.cell.values) and not row.failures and not row.waiting
 
 
 def _with_sign(study: Study, contrast: Contrast) -> str:
@@ -313,11 +449,11 @@ def _with_sign(study: Study, contrast: Contrast) -> str:
     return f"{sign}{amount(study, contrast.difference)}"
 
 
-def _joined(parts: Sequence[str]) -> str:
-    return " and ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)
+def _ended(note: str) -> str:
+    return note if note.endswith((".", "!", "?")) else f"{note}."
 
 
 def _capital(sentence: str) -> str:
     """Begin with a capital unless with a method's name, which stays as it is."""
-    ours = sentence.startswith(("no method ", "every method "))
+    ours = re.match("(no|every) (method|weighting) is ", sentence)
     return sentence[0].upper() + sentence[1:] if ours else sentence

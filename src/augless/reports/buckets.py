@@ -19,10 +19,14 @@ def quality(study: Study) -> Figure | None:
     base = study.baseline
     if not study.metric.additive:
         return None
-    tables = {row.method: _tables(study, row) for row in study.rows}
-    theirs = tables[base.method]
+    theirs = _tables(study, base)
     if not theirs:
         return None
+    # What was scored in another way, or on other sentences, is cut in no way like it.
+    alike = _way(study, base)
+    tables = {
+        row.method: _tables(study, row) if _way(study, row) == alike else {} for row in study.rows
+    }
     panels: list[charts.Panel] = []
     record = next(iter(study.records[base.method].values()))
     size = len(next(iter(theirs.values())))
@@ -125,6 +129,16 @@ def _tables(study: Study, row: Row) -> dict[int, NDArray[np.float64]]:
     tables = {s: r.statistics[key] for s, r in found.items() if key in r.statistics}
     sizes = {len(table) for table in tables.values()}
     return tables if len(sizes) == 1 else {}
+
+
+def _way(study: Study, row: Row) -> set[tuple[str, int]]:
+    """Return how a method was scored, and on how many sentences."""
+    name = study.metric.name
+    records = study.records.get(row.method, {}).values()
+    return {
+        (record.scores["test"][name]["signature"], len(record.statistics.get(f"test/{name}", ())))
+        for record in records
+    }
 
 
 def _hardness(study: Study, base: Row, size: int) -> NDArray[np.float64] | None:

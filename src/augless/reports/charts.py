@@ -57,7 +57,8 @@ def rounded(low: float, high: float) -> tuple[float, float]:
     if high - low <= 1e-9 * max(abs(low), abs(high), 1e-9):
         room = abs(high) * 0.1 or 1.0
         low, high = low - room, high + room
-    step = round_step((high - low) / 5)
+    # Finer than ticks are, so that lines far from nought are not squeezed towards the top.
+    step = round_step((high - low) / 10)
     return math.floor(low / step + 1e-9) * step, math.ceil(high / step - 1e-9) * step
 
 
@@ -68,6 +69,17 @@ def shown(value: float) -> str:
             unit = 1e3 if letter == "k" else size
             return f"{value / unit:.3g}".replace("-", MINUS) + letter
     return f"{round(value, 10):.4g}".replace("-", MINUS)
+
+
+def fixed(value: float, digits: int) -> str:
+    """Write a number with some decimals; nothing has no sign."""
+    text = f"{value:.{digits}f}"
+    return text.lstrip("-") if float(text) == 0 else text.replace("-", MINUS)
+
+
+def signed(text: str) -> str:
+    """Put a plus before a number that has no sign and is not nothing."""
+    return text if text.startswith(MINUS) or not text.strip("0.") else f"+{text}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,6 +93,8 @@ class Series:
     y: Sequence[float]
     low: Sequence[float] = ()
     high: Sequence[float] = ()
+    dotted: bool = False
+    """whether each point is a measurement of its own, and shown as a dot"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -216,9 +230,10 @@ def curves(
         points = [(x(a), y(b)) for a, b in zip(one.x, one.y, strict=True)]
         line = Shape(style=f"line {one.style}", path=polyline(points), title=one.name)
         panel.shapes.append(line)
-        if len(points) == 1:
-            (at,) = points
-            panel.dots.append(Dot(style=one.style, x=at[0], y=at[1], radius=3.2, title=one.name))
+        for at, value in zip(points, one.y, strict=True):
+            if one.dotted or len(points) == 1:
+                said = f"{one.name}: {value:.4g}"
+                panel.dots.append(Dot(style=one.style, x=at[0], y=at[1], radius=3.2, title=said))
     _name(panel, x, y, series, [x(one.x[-1]) for one in series])
     return panel
 
@@ -432,7 +447,13 @@ def gaps(rows: Sequence[Gap], *, title: str, description: str, span: float) -> P
         )
         for value in row.seeds:
             panel.dots.append(
-                Dot(style=f"seed {row.style}", x=x(value), y=y, radius=4, title=f"{value:+.2f}"),
+                Dot(
+                    style=f"seed {row.style}",
+                    x=x(value),
+                    y=y,
+                    radius=4,
+                    title=signed(fixed(value, 2)),
+                ),
             )
         kind = "claimed" if row.claimed else "open"
         said = f"{row.name}: {row.said}"
@@ -442,8 +463,3 @@ def gaps(rows: Sequence[Gap], *, title: str, description: str, span: float) -> P
         label = Label(x=2, y=y + 4, text=short(row.name), style=f"of {row.style}", title=row.name)
         panel.labels.append(label)
     return panel
-
-
-def signed(text: str) -> str:
-    """Put a plus before a number that has no sign and is not nothing."""
-    return text if text.strip(MINUS) == "0" or text.startswith(MINUS) else f"+{text}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -11,6 +11,7 @@ from augless import metrics, trials
 
 Role = Literal["baseline", "control", "method"]
 
+WATCHED = "test "  # how scores of a split that is only watched begin
 COLOURS = 8  # of the palette in page.css
 _NAMES = {
     "bleu": "BLEU",
@@ -36,7 +37,11 @@ class Contrast:
     claimed: bool
     """whether the protocol lets it be claimed"""
     smallest: float
-    """the smallest difference that could have been seen"""
+    """the smallest difference that could have been seen; 0 where no sentence differs"""
+
+    def beyond(self, level: float) -> bool:
+        """Tell whether it is more than the luck of seeds, which of one seed nobody knows."""
+        return self.method_p is not None and self.method_p < level
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,7 +56,11 @@ class Row:
     baseline: Contrast | None
     control: Contrast | None
     weighs: bool
-    """whether it prefers some samples to others, or moves as if it did"""
+    """whether it gives samples weights of their own, or of their batch"""
+    matched: bool
+    """whether its control takes the weights of this very method"""
+    besides: bool
+    """whether it differs from the baseline in more than its weights"""
     waiting: int
     """runs that are neither done nor failed"""
 
@@ -89,6 +98,13 @@ class Study:
         return [(row, row.baseline) for row in self.rows if row.role == "method" and row.baseline]
 
     @property
+    def watched(self) -> bool:
+        """Whether the test set was scored during training."""
+        runs = (record for of in self.records.values() for record in of.values())
+        epochs = (entry for record in runs for entry in record.history)
+        return any(s.startswith(WATCHED) for entry in epochs for s in entry.get("scores", {}))
+
+    @property
     def unit(self) -> str:
         """What its metric is called in a sentence."""
         return metric_name(self.metric.name)
@@ -114,11 +130,16 @@ class Evidence:
         return self.trial.plan
 
 
+_gathered: list[Evidence] = []  # the last one: a page and a terminal's text are made of one trial
+
+
 def gather(trial: trials.Trial) -> Evidence:
-    """Compare what is to be compared, and sort it by corpus."""
-    table, colours = trials.table(trial), styles(trial.plan)
-    studies = [_study(trial, table, colours, corpus) for corpus in table.corpora]
-    return Evidence(trial=trial, table=table, styles=colours, studies=studies)
+    """Compare what is to be compared, once for the same trial, and sort it by corpus."""
+    if not _gathered or _gathered[0].trial is not trial:
+        table, colours = trials.table(trial), styles(trial.plan)
+        studies = [_study(trial, table, colours, corpus) for corpus in table.corpora]
+        _gathered[:] = [Evidence(trial=trial, table=table, styles=colours, studies=studies)]
+    return _gathered[0]
 
 
 def role(plan: trials.Plan, method: str) -> Role:
@@ -178,6 +199,8 @@ def _study(
             baseline=_contrast(cell.baseline, cell, cells[plan.baseline]),
             control=_contrast(cell.control, cell, cells.get(cell.control_name or "")),
             weighs=any(weighted_term(record) is not None for record in records[method].values()),
+            matched=plan.methods[cell.control_name or method].matches == method,
+            besides=_besides(records[method].values(), records[plan.baseline].values()),
             waiting=len(plan.seeds) - len({*records[method], *cell.failures}),
         )
         for method, cell in cells.items()
@@ -192,6 +215,18 @@ def _study(
         sources=trial.sources.get(corpus, ()),
         references=trial.references.get(corpus, ()),
     )
+
+
+def _besides(mine: Iterable[trials.Record], theirs: Iterable[trials.Record]) -> bool:
+    """Tell whether recipes differ in more than seeds and weightings."""
+    ours, plain = (
+        [
+            {k: v for k, v in record.recipe.items() if k != "seed" and ".weighting." not in k}
+            for record in records
+        ]
+        for records in (mine, theirs)
+    )
+    return bool(ours and plain) and ours[0] != plain[0]
 
 
 def _clean(cell: trials.Cell) -> trials.Cell:

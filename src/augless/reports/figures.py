@@ -61,7 +61,7 @@ def differences(study: Study) -> Figure | None:
                 seeds=one.seeds,
                 unseen=one.smallest,
                 claimed=one.claimed,
-                said=f"{one.difference:+.2f}, p = {one.p:.2g}",
+                said=f"{charts.signed(charts.fixed(one.difference, 2))}, p = {one.p:.2g}",
             )
             for row, one in rows
         ]
@@ -73,13 +73,10 @@ def differences(study: Study) -> Figure | None:
     better = "right" if study.metric.higher_is_better else "left"
     return Figure(
         panels=panels,
-        caption="Small dots are seeds, the large one their mean: filled where the difference may "
-        "be claimed. Of differences in the grey zone the test would miss more than one in five. "
-        f"Better is to the {better}.",
+        caption="Small dots are seeds, the large one their mean: filled where a difference may "
+        "be claimed for these models. Of differences in the grey zone the test would miss more "
+        f"than one in five. Better is to the {better}.",
     )
-
-
-_WATCHED = "test "  # how scores of a split that is only watched begin
 
 
 def learning(study: Study, metric: str) -> Figure | None:
@@ -90,7 +87,7 @@ def learning(study: Study, metric: str) -> Figure | None:
     if not known:
         return None
     others = [name for name in known if name not in ("loss", "perplexity")]
-    watched = [name for name in others if name.startswith(_WATCHED)]
+    watched = [name for name in others if name.startswith(evidence.WATCHED)]
     score = metric if metric in known else (others or known)[-1]
     score = watched[0] if watched else score
     which = "Test" if watched else "Validation"
@@ -101,7 +98,7 @@ def learning(study: Study, metric: str) -> Figure | None:
     ]
     if not lines:
         return None
-    name = evidence.metric_name(score.removeprefix(_WATCHED))
+    name = evidence.metric_name(score.removeprefix(evidence.WATCHED))
     ends = "; ".join(f"{line.name} {line.y[-1]:.2f}" for line in lines)
     described = f"{which} {name} over the samples seen. At the end: {ends}."
     panels = []
@@ -158,6 +155,7 @@ def sweep(study: Study, plan: trials.Plan) -> Figure | None:
                 y=[statistics.fmean(values) for values in scores],
                 low=[min(values) for values in scores],
                 high=[max(values) for values in scores],
+                dotted=True,
             )
         )
     if not lines:

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from importlib import metadata
 from typing import Any
 
-from augless import metrics
 from augless.reports import answers, buckets, evidence, examples, figures, tables
 from augless.reports.evidence import Evidence, Study
 
@@ -44,31 +43,6 @@ class Section:
 
 
 @dataclass(frozen=True)
-class Number:
-    """A mean and its deviation, as shown."""
-
-    mean: str
-    spread: str
-
-
-@dataclass(frozen=True)
-class ScoreRow:
-    """All scores of a method."""
-
-    method: str
-    style: str
-    cells: list[Number]
-
-
-@dataclass(frozen=True)
-class Scores:
-    """All scores of all methods."""
-
-    names: list[str]
-    rows: list[ScoreRow]
-
-
-@dataclass(frozen=True)
 class Numbers:
     """The table of a corpus, with a figure of its differences."""
 
@@ -76,8 +50,7 @@ class Numbers:
     table: tables.Table
     legend: str
     figure: figures.Figure | None
-    scores: Scores | None
-    lower: str
+    scores: tables.Scores | None
 
 
 @dataclass(frozen=True)
@@ -142,7 +115,9 @@ def page(found: Evidence) -> str:
         lstrip_blocks=True,
     )
     counter = itertools.count(1)
-    plan, answer = found.plan, answers.answer(found.studies)
+    plan, answer = found.plan, answers.of(found)
+    sections = _sections(found)
+    looked_at = [section for section in sections if section.id == _LOOKED_AT[plan.view]]
     return environment.get_template("page.html").render(
         fresh=lambda: f"p{next(counter)}",
         title=plan.title,
@@ -150,19 +125,23 @@ def page(found: Evidence) -> str:
         notes=answer.notes,
         facts=_facts(found),
         baseline=plan.baseline,
-        controlled=any(plan.control_of(method) for method in plan.methods),
+        lead=_numbers_lead(found),
+        tuning=_tuning(found),
         studies=found.studies,
         methods=_methods(found),
         overview=tables.overview(found),
-        marks=tables.MARKS,
         numbers=[_numbers(found, study) for study in found.studies],
-        sections=_sections(found),
+        looked_at=looked_at,
+        sections=[section for section in sections if section not in looked_at],
         examples=_examples(found, answer.method),
         chosen=_choices(found),
         signatures=_signatures(found),
         corpora=_corpora(found),
+        files=_files(found),
         seeds=", ".join(map(str, plan.seeds)),
         versions=_versions(found),
+        command=found.trial.command,
+        plan=plan.as_toml(),
         runs=_runs(found),
         version=metadata.version("augless"),
     )
@@ -202,30 +181,53 @@ def _facts(found: Evidence) -> list[tuple[str, str]]:
 
 def _numbers(found: Evidence, study: Study) -> Numbers:
     table = tables.table(found, study)
-    names = [name for name in found.plan.metrics if any(name in r.cell.scores for r in study.rows)]
-    lower = [
-        evidence.metric_name(name) for name in names if not metrics.METRICS[name].higher_is_better
-    ]
     return Numbers(
         corpus=study.corpus,
         table=table,
         legend=tables.legend(table),
         figure=figures.differences(study),
-        scores=_scores(study, names) if len(names) > 1 else None,
-        lower=" and ".join(lower),
+        scores=tables.scores(found, study),
     )
 
 
-def _scores(study: Study, names: Sequence[str]) -> Scores:
-    rows = []
-    for row in study.rows:
-        cells = []
-        for name in names:
-            mean, deviation = row.cell.scores.get(name, (None, None))
-            digits = 2 if mean is None or abs(mean) >= 10 else 3
-            cells.append(Number(tables.number(mean, digits), tables.number(deviation, digits)))
-        rows.append(ScoreRow(row.method, row.style, cells))
-    return Scores([evidence.metric_name(name) for name in names], rows)
+def _numbers_lead(found: Evidence) -> list[str]:
+    """Say how the numbers came about, and how to read them."""
+    plan = found.plan
+    once = ", once" if not any(study.watched for study in found.studies) else ""
+    seeds = "seeds" if len(plan.seeds) > 1 else "seed"
+    lead = [
+        f"Every method was trained with the same {seeds}, and tested on the same sentences{once}.",
+        f"“Could have seen” is the smallest difference from {plan.baseline} that the test would "
+        "have found in four trials of five.",
+    ]
+    if not once:
+        lead.insert(1, "The test set was also scored at every epoch, which chose nothing.")
+    return lead + _controls(found)
+
+
+def _controls(found: Evidence) -> list[str]:
+    """Say what a difference from a control tells, and for which methods."""
+    plan, lead = found.plan, []
+    controls = {m: c for m in plan.methods if (c := plan.control_of(m)) is not None}
+    matched = {m: c for m, c in controls.items() if plan.methods[c].matches == m}
+    weigh = {row.method for study in found.studies for row in study.rows if row.weighs}
+    others = [m for m in controls if m in weigh and m not in matched]
+    if matched:
+        lead.append(
+            "A control gives all samples of a batch the mean weight that its method gives them, so "
+            "that their difference is due to which samples of a batch are preferred: "
+            f"{answers.joined([f'{c} for {m}' for m, c in matched.items()])}."
+        )
+    if others:
+        those = answers.joined(list(dict.fromkeys(controls[m] for m in others)))
+        lead.append(
+            f"No control matches {answers.joined(others)}: a difference from {those} may there be "
+            "one of step size."
+        )
+    return lead or ["No method has a learning-rate control."]
+
+
+_LOOKED_AT = {"table": "", "samples": "learning", "sweep": "sweep"}  # section by view of the plan
 
 
 def _sections(found: Evidence) -> list[Section]:
@@ -316,6 +318,24 @@ def _methods(found: Evidence) -> list[Method]:
     return sorted(listed, key=lambda one: order.index(one.name))
 
 
+def _tuning(found: Evidence) -> list[str]:
+    """Say for which methods something was chosen, and for which nothing."""
+    plan = found.plan
+    if not plan.tune:
+        return ["No hyper-parameter was tuned."]
+    lead = [
+        "Hyper-parameters were chosen on the validation set alone, by "
+        f"{evidence.metric_name(plan.metric)} and the first seed, from {plan.budget} combinations "
+        f"each: {answers.joined(list(plan.tune))}."
+    ]
+    for method, entry in plan.methods.items():
+        if entry.matches in plan.tune:
+            lead.append(f"{method} takes what was chosen for {entry.matches}.")
+    if plan.untuned:
+        lead.append(f"Nothing was tuned for {answers.joined(plan.untuned)}.")
+    return lead
+
+
 def _choices(found: Evidence) -> list[Choice]:
     """List what tuning tried; of a shape that is not known, all that there is."""
     listed = []
@@ -337,8 +357,9 @@ def _tried(
     rows = []
     for entry in tried:
         values, score = entry.get("values", {}), entry.get("score")
-        shown = entry.get("failure") or "—" if score is None else f"{score:.2f}"
-        chosen = values == choice.get("values")
+        chosen, shown = values == choice.get("values"), entry.get("failure") or "—"
+        if score is not None:
+            shown = tables.number(score, tables.digits_of(score))
         cells = [_value(values[key]) if key in values else "" for key in keys]
         rows.append(Tried([*cells, f"{shown} ← chosen" if chosen else str(shown)], chosen))
     return [*keys, "validation score"], rows
@@ -359,6 +380,13 @@ def _signatures(found: Evidence) -> list[tuple[str, str]]:
         (metric if len(corpora) == every else f"{metric} ({', '.join(corpora)})", signature)
         for (metric, signature), corpora in listed.items()
     ]
+
+
+def _files(found: Evidence) -> list[tuple[str, str]]:
+    """Name the files that the corpora were read from, with their SHA-256."""
+    records = (entry.record for entry in found.trial.entries if entry.record is not None)
+    files = ((file["name"], file["sha256"]) for record in records for file in record.inputs)
+    return list(dict.fromkeys(files))
 
 
 def _corpora(found: Evidence) -> list[tuple[str, str]]:

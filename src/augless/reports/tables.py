@@ -1,30 +1,16 @@
-"""The table, as cells for the page and as Markdown, LaTeX, CSV and text."""
+"""The tables, as cells for the page and for any other format."""
 
 from __future__ import annotations
 
-import io
-import re
-import unicodedata
 from collections.abc import Callable, Sequence
-from csv import writer
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from augless.reports import answers, charts
+from augless import metrics
+from augless.reports import answers, charts, evidence
 from augless.reports.evidence import Contrast, Evidence, Row, Study
 
-MARKS = {"better": "▲", "worse": "▼", "open": ""}
-_LATEX = {
-    "\\": r"\textbackslash{}",
-    "{": r"\{",
-    "}": r"\}",
-    "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}",
-    "±": r"$\pm$",
-    charts.MINUS: "$-$",
-    "▲": r"$\blacktriangle$",
-    "▼": r"$\blacktriangledown$",
-    **{c: f"\\{c}" for c in "&%$#_"},
-}
+# Filled where a claim is more than the luck of seeds too.
+_MARKS = {"better": "△▲", "worse": "▽▼", "open": ("", "")}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,12 +19,13 @@ class Delta:
 
     text: str
     kind: answers.Verdict
+    mark: str
     said: tuple[str, ...]
 
     @property
     def marked(self) -> str:
         """The number with its mark."""
-        return f"{self.text} {MARKS[self.kind]}".rstrip()
+        return f"{self.text} {self.mark}".rstrip()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,6 +59,7 @@ class Table:
     corpus: str
     metric: str
     level: float
+    seeds: int
     lines: list[Line]
     columns: dict[str, str]
     """name of a column -> its heading, in order; columns that nothing is known of are left out"""
@@ -101,18 +89,19 @@ def tables(found: Evidence) -> list[Table]:
 
 def table(found: Evidence, study: Study) -> Table:
     """Make the table of a corpus; rows that only the paper has come last."""
-    plan, digits = found.plan, digits_of(study)
-    lines = [_line(study, row, digits, len(plan.seeds)) for row in study.rows]
+    plan = found.plan
+    means = [abs(row.cell.mean) for row in study.rows if row.cell.mean is not None]
+    digits = digits_of(max(means, default=1.0))
+    named = {row.cell.control_name for row in study.rows if row.control}
+    lines = [_line(found, study, row, digits, len(named) > 1) for row in study.rows]
     for method in plan.published_only:
-        number = plan.published(method, study.corpus)
-        if number is not None:
-            line = Line(method=method, style="paper", role="paper", published=f"{number:g}")
-            lines.append(line)
+        if shown := published(found, study, method, plan.metric):
+            lines.append(Line(method=method, style="paper", role="paper", published=shown))
     headings = {
         "method": "Method",
         "score": study.unit,
         "baseline": f"against {plan.baseline}",
-        "control": "against its control",
+        "control": f"against {named.pop()}" if len(named) == 1 else "against its control",
         "smallest": "could have seen",
         "published": "in the paper",
         "seconds": "seconds",
@@ -125,18 +114,26 @@ def table(found: Evidence, study: Study) -> Table:
         if key in ("method", "score") or any(_CELLS[key](line) for line in lines)
     }
     return Table(
-        corpus=study.corpus, metric=study.unit, level=study.level, lines=lines, columns=used
+        corpus=study.corpus,
+        metric=study.unit,
+        level=study.level,
+        seeds=len(plan.seeds),
+        lines=lines,
+        columns=used,
     )
 
 
-def digits_of(study: Study) -> int:
+def digits_of(score: float) -> int:
     """Return how many digits scores of this size are shown with."""
-    means = [abs(row.cell.mean) for row in study.rows if row.cell.mean is not None]
-    return 2 if max(means, default=1.0) >= 10 else 3
+    return 2 if abs(score) >= 10 else 3
 
 
-def _line(study: Study, row: Row, digits: int, seeds: int) -> Line:
-    cell = row.cell
+def _line(found: Evidence, study: Study, row: Row, digits: int, several: bool) -> Line:
+    """Lay out a method; of several controls each difference says which."""
+    cell, metric = row.cell, found.plan.metric
+    control = _delta(study, row.control, digits)
+    if control and several:
+        control = replace(control, said=(f"from {cell.control_name}", *control.said))
     return Line(
         method=row.method,
         style=row.style,
@@ -144,12 +141,12 @@ def _line(study: Study, row: Row, digits: int, seeds: int) -> Line:
         score=number(cell.mean, digits),
         spread=number(cell.deviation, digits),
         baseline=_delta(study, row.baseline, digits),
-        control=_delta(study, row.control, digits),
-        smallest=number(row.baseline.smallest if row.baseline else None, digits),
-        published="" if cell.published is None else f"{cell.published:g}",
+        control=control,
+        smallest=number((row.baseline.smallest or None) if row.baseline else None, digits),
+        published=published(found, study, row.method, metric),
         seconds="" if cell.seconds is None else f"{cell.seconds:,.0f}",
         samples="" if cell.samples is None else f"{cell.samples:,.0f}",
-        seeds=f"{len(cell.values)} of {seeds}",
+        seeds=f"{len(cell.values)} of {len(found.plan.seeds)}",
         failures=tuple(row.failures),
     )
 
@@ -157,24 +154,51 @@ def _line(study: Study, row: Row, digits: int, seeds: int) -> Line:
 def _delta(study: Study, contrast: Contrast | None, digits: int) -> Delta | None:
     if contrast is None:
         return None
+    kind, firm = answers.verdict(study, contrast), contrast.beyond(study.level)
     disagree = len(contrast.seeds) > 1 and not contrast.agree
-    said = (answers.probability(contrast.p), *(["seeds disagree"] if disagree else []))
-    text = f"{contrast.difference:+.{digits}f}".replace("-", charts.MINUS)
-    return Delta(text=text, kind=answers.verdict(study, contrast), said=said)
+    said = [answers.probability(contrast.p), *(["seeds disagree"] if disagree else [])]
+    if contrast.claimed and not firm and contrast.method_p is not None:
+        said.append(f"over seeds {answers.probability(contrast.method_p)}")
+    text = charts.signed(charts.fixed(contrast.difference, digits))
+    return Delta(text=text, kind=kind, mark=_MARKS[kind][firm], said=tuple(said))
 
 
 def number(value: float | None, digits: int) -> str:
     """Write a score; nothing where there is none."""
-    return "" if value is None else f"{value:.{digits}f}".replace("-", charts.MINUS)
+    return "" if value is None else charts.fixed(value, digits)
+
+
+def published(found: Evidence, study: Study, method: str, metric: str) -> str:
+    """Write the paper's number, if it has one, with as many digits as it prints of a metric."""
+    shown = 3 if "distinct" in metric else 2
+    return number(found.plan.published(method, study.corpus, metric), shown)
 
 
 def legend(table: Table) -> str:
     """Say how to read the table of a corpus."""
-    return f"{table.metric} on the test set, mean ± standard deviation over seeds. {_marks(table)}"
+    said = f"{table.metric} on the test set, {_over(table.seeds)}. {_marks([table])}"
+    if "seconds" in table.columns:
+        said += (
+            " Seconds are of training alone, without tuning, and of runs side by side: "
+            "a rough figure."
+        )
+    return said
 
 
-def _marks(table: Table) -> str:
-    return f"▲ better, ▼ worse: p < {table.level:g} after Holm's correction, every seed agrees."
+def _over(seeds: int) -> str:
+    return "mean ± standard deviation over seeds" if seeds > 1 else "of one seed"
+
+
+def _marks(shown: Sequence[Table]) -> str:
+    """Say what the marks of tables mean, the hollow ones where there are some."""
+    level = f"{shown[0].level:g}"
+    test = f"p < {level} after Holm's correction"
+    if shown[0].seeds == 1:
+        return f"△ better, ▽ worse for these models, there being one seed: {test}."
+    lines = [line for table in shown for line in table.lines]
+    used = {delta.mark for line in lines for delta in (line.baseline, line.control) if delta}
+    hollow = f"; △ ▽ for these models only, as p is {level} or more counting other seeds in"
+    return f"▲ better, ▼ worse: {test}, every seed agrees{hollow if used & {*'△▽'} else ''}."
 
 
 @dataclass(frozen=True)
@@ -183,13 +207,14 @@ class OverviewCell:
 
     score: str
     kind: answers.Verdict
+    mark: str
     published: str
 
     @property
     def text(self) -> str:
         """All of it on a line."""
         paper = f"({self.published})" if self.published else ""
-        return " ".join(filter(None, (self.score, MARKS[self.kind], paper)))
+        return " ".join(filter(None, (self.score, self.mark, paper)))
 
 
 @dataclass(frozen=True)
@@ -221,151 +246,75 @@ def overview(found: Evidence) -> Overview | None:
         cells, style = [], ""
         for one in by_corpus:
             line = next((line for line in one.lines if line.method == method), None)
-            kind: answers.Verdict = line.baseline.kind if line and line.baseline else "open"
+            delta = line.baseline if line else None
+            kind: answers.Verdict = delta.kind if delta else "open"
             score = _CELLS["score"](line).split(" ± ")[0] if line else ""
-            cells.append(OverviewCell(score, kind, line.published if line else ""))
+            mark, paper = delta.mark if delta else "", line.published if line else ""
+            cells.append(OverviewCell(score, kind, mark, paper))
             style = line.style if line else style
         rows.append(OverviewRow(method, style, cells))
     said = f"{by_corpus[0].metric} on the test sets, mean over seeds, against {found.plan.baseline}"
-    paper = any(cell.published for row in rows for cell in row.cells)
-    said += "; in brackets what the paper has. " if paper else ". "
-    return Overview([one.corpus for one in by_corpus], rows, said + _marks(by_corpus[0]))
+    printed = any(cell.published for row in rows for cell in row.cells)
+    said += "; in brackets what the paper has. " if printed else ". "
+    return Overview([one.corpus for one in by_corpus], rows, said + _marks(by_corpus))
 
 
 @dataclass(frozen=True)
-class _Grid:
-    """A table as plain text, for any format."""
+class Number:
+    """A mean and its deviation, and what the paper has, as shown."""
 
-    title: str
-    head: list[str]
-    rows: list[list[str]]
+    mean: str
+    spread: str
+    published: str
+
+    @property
+    def text(self) -> str:
+        """All of it on a line."""
+        spread = f"± {self.spread}" if self.spread else ""
+        paper = f"({self.published})" if self.published else ""
+        return " ".join(filter(None, (self.mean, spread, paper)))
+
+
+@dataclass(frozen=True)
+class ScoreRow:
+    """All scores of a method, or of a row that only the paper has."""
+
+    method: str
+    style: str
+    cells: list[Number]
+
+
+@dataclass(frozen=True)
+class Scores:
+    """All scores of all methods on a corpus."""
+
+    names: list[str]
+    rows: list[ScoreRow]
     legend: str
-    remarks: list[str]
 
 
-def _grids(found: Evidence) -> list[_Grid]:
-    grids = []
-    if (whole := overview(found)) is not None:
-        rows = [[row.method, *(cell.text for cell in row.cells)] for row in whole.rows]
-        grids.append(_Grid("All corpora", ["Method", *whole.corpora], rows, whole.legend, []))
-    for one in tables(found):
-        remarks = [f"{line.method}, {failure}" for line in one.lines for failure in line.failures]
-        rows = [one.cells(line) for line in one.lines]
-        grids.append(_Grid(one.corpus, [*one.columns.values()], rows, legend(one), remarks))
-    return grids
-
-
-def markdown(found: Evidence) -> str:
-    """Write the tables in Markdown, a heading each."""
-    parts = []
-    for grid in _grids(found):
-        rows = [[_markdown(cell) for cell in row] for row in (grid.head, *grid.rows)]
-        rows.insert(1, ["---"] + ["---:"] * (len(grid.head) - 1))
-        body = "\n".join(f"| {' | '.join(row)} |" for row in rows)
-        remarks = "".join(f"\n- {_markdown(remark)}" for remark in grid.remarks)
-        said = _markdown(grid.legend) + (f"\n{remarks}" if remarks else "")
-        parts.append(f"### {_markdown(grid.title)}\n\n{body}\n\n{said}\n")
-    return "\n".join(parts)
-
-
-def latex(found: Evidence) -> str:
-    """Write the tables in LaTeX, for booktabs and amssymb."""
-    parts = ["% \\usepackage{booktabs,amssymb}\n"]
-    for grid in _grids(found):
-        rows = (grid.head, *grid.rows)
-        head, *body = (" & ".join(_latex(cell) for cell in row) + r" \\" for row in rows)
-        lines = [
-            r"\begin{table}",
-            r"\centering",
-            rf"\begin{{tabular}}{{l{'r' * (len(grid.head) - 1)}}}",
-            r"\toprule",
-            head,
-            r"\midrule",
-            *body,
-            r"\bottomrule",
-            r"\end{tabular}",
-            rf"\caption{{{_latex(grid.title)}: {_latex(grid.legend)}}}",
-            r"\end{table}",
-        ]
-        parts.append("\n".join(lines) + "\n")
-    return "\n".join(parts)
-
-
-def csv(found: Evidence) -> str:
-    """Write all numbers, unrounded, a row per corpus and method."""
-    out = io.StringIO()
-    table = writer(out, lineterminator="\n")
-    contrast = ("difference", "p", "seeds_agree", "claimed", "smallest_detectable")
-    table.writerow(
-        ["corpus", "method", "metric", "seeds", "mean", "sd"]
-        + [f"{name}_{side}" for side in ("baseline", "control") for name in contrast]
-        + ["published", "seconds", "samples", "failures"]
-    )
-    for study in found.studies:
-        for row in study.rows:
-            cell = row.cell
-            table.writerow(
-                [
-                    _literal(study.corpus),
-                    _literal(row.method),
-                    found.plan.metric,
-                    *(len(cell.values), cell.mean, cell.deviation),
-                    *_numbers(row.baseline),
-                    *_numbers(row.control),
-                    *(cell.published, cell.seconds, cell.samples),
-                    _literal("; ".join(row.failures)),
-                ]
-            )
-    return out.getvalue()
-
-
-def _numbers(contrast: Contrast | None) -> list[float | bool | None]:
-    if contrast is None:
-        return [None] * 5
-    return [
-        contrast.difference,
-        contrast.p,
-        contrast.agree,
-        contrast.claimed,
-        contrast.smallest,
-    ]
-
-
-def text(found: Evidence) -> str:
-    """Write the answer and the tables for a terminal."""
-    from rich import cells  # late: help must be fast
-
-    parts = [visible(answers.answer(found.studies).sentence) + "\n"]
-    for grid in _grids(found):
-        rows = [[visible(cell) for cell in row] for row in (grid.head, *grid.rows)]
-        widths = [max(map(cells.cell_len, column)) for column in zip(*rows, strict=True)]
-        lines = [_aligned(row, widths, cells.cell_len) for row in rows]
-        lines.insert(1, "─" * (sum(widths) + 2 * (len(widths) - 1)))
-        said = [grid.legend, *map(visible, grid.remarks)]
-        parts.append("\n".join([visible(grid.title), *lines, *said]) + "\n")
-    return "\n".join(parts)
-
-
-def _aligned(row: Sequence[str], widths: Sequence[int], length: Callable[[str], int]) -> str:
-    first, *rest = (" " * (width - length(cell)) for cell, width in zip(row, widths, strict=True))
-    cells = [row[0] + first, *(gap + cell for gap, cell in zip(rest, row[1:], strict=True))]
-    return "  ".join(cells).rstrip()
-
-
-def visible(text: str) -> str:
-    """Return text on one line, without characters that would command a terminal."""
-    return "".join(c if unicodedata.category(c)[0] != "C" else " " for c in " ".join(text.split()))
-
-
-def _literal(text: str) -> str:
-    """Keep a spreadsheet from taking a name for a formula."""
-    return f"'{text}" if text.startswith(("=", "+", "-", "@", "\t", "\r")) else text
-
-
-def _markdown(text: str) -> str:
-    escaped = re.sub(r"([\\`*_{}\[\]<>()#+!|~&$])", r"\\\1", visible(text))
-    return re.sub(r"\\([+()])", r"\1", escaped)  # these are harmless inside a line
-
-
-def _latex(text: str) -> str:
-    return "".join(_LATEX.get(c, c) for c in visible(text))
+def scores(found: Evidence, study: Study) -> Scores | None:
+    """Make a table of all metrics, if there are several."""
+    plan = found.plan
+    names = [name for name in plan.metrics if any(name in r.cell.scores for r in study.rows)]
+    if len(names) < 2:
+        return None
+    rows = []
+    for row in study.rows:
+        cells = []
+        for name in names:
+            mean, deviation = row.cell.scores.get(name, (None, None))
+            digits = 2 if mean is None else digits_of(mean)
+            paper = published(found, study, row.method, name)
+            cells.append(Number(number(mean, digits), number(deviation, digits), paper))
+        rows.append(ScoreRow(row.method, row.style, cells))
+    for method in plan.published_only:
+        cells = [Number("", "", published(found, study, method, name)) for name in names]
+        if any(cell.published for cell in cells):
+            rows.append(ScoreRow(method, "paper", cells))
+    said = f"All scores on the test set, {_over(len(plan.seeds))}"
+    if any(cell.published for row in rows for cell in row.cells):
+        said += "; in brackets what the paper has"
+    lower = [evidence.metric_name(n) for n in names if not metrics.METRICS[n].higher_is_better]
+    said += f". Lower is better for {answers.joined(lower)}." if lower else "."
+    return Scores([evidence.metric_name(name) for name in names], rows, said)

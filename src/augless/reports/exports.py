@@ -1,0 +1,227 @@
+"""The tables as Markdown, LaTeX, CSV, text for a terminal, and values for JSON."""
+
+from __future__ import annotations
+
+import io
+import re
+import unicodedata
+from collections.abc import Callable, Sequence
+from csv import writer
+from dataclasses import dataclass
+from typing import Any
+
+from augless import runs
+from augless.reports import answers, charts, tables
+from augless.reports.evidence import Contrast, Evidence, Row, Study
+
+_LATEX = {
+    "\\": r"\textbackslash{}",
+    "{": r"\{",
+    "}": r"\}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "±": r"$\pm$",
+    charts.MINUS: "$-$",
+    "▲": r"$\blacktriangle$",
+    "▼": r"$\blacktriangledown$",
+    "△": r"$\vartriangle$",
+    "▽": r"$\triangledown$",
+    # In the default fonts of LaTeX these three are other characters.
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "|": r"\textbar{}",
+    **{c: f"\\{c}" for c in "&%$#_"},
+}
+
+
+@dataclass(frozen=True)
+class _Grid:
+    """A table as plain text, for any format."""
+
+    title: str
+    head: list[str]
+    rows: list[list[str]]
+    legend: str
+    remarks: list[str]
+
+
+def _grids(found: Evidence) -> list[_Grid]:
+    grids = []
+    if (whole := tables.overview(found)) is not None:
+        rows = [[row.method, *(cell.text for cell in row.cells)] for row in whole.rows]
+        grids.append(_Grid("All corpora", ["Method", *whole.corpora], rows, whole.legend, []))
+    for one in tables.tables(found):
+        remarks = [f"{line.method}, {failure}" for line in one.lines for failure in line.failures]
+        rows = [one.cells(line) for line in one.lines]
+        grids.append(_Grid(one.corpus, [*one.columns.values()], rows, tables.legend(one), remarks))
+    return grids
+
+
+def _all_grids(found: Evidence) -> list[_Grid]:
+    """Return all tables, those of other metrics last."""
+    grids = _grids(found)
+    for study in found.studies:
+        if (scores := tables.scores(found, study)) is not None:
+            rows = [[row.method, *(cell.text for cell in row.cells)] for row in scores.rows]
+            title, head = f"{study.corpus}, all metrics", ["Method", *scores.names]
+            grids.append(_Grid(title, head, rows, scores.legend, []))
+    return grids
+
+
+def markdown(found: Evidence) -> str:
+    """Write the tables in Markdown, a heading each."""
+    parts = []
+    for grid in _all_grids(found):
+        rows = [[_markdown(cell) for cell in row] for row in (grid.head, *grid.rows)]
+        rows.insert(1, ["---"] + ["---:"] * (len(grid.head) - 1))
+        body = "\n".join(f"| {' | '.join(row)} |" for row in rows)
+        remarks = "".join(f"\n- {_markdown(remark)}" for remark in grid.remarks)
+        said = _markdown(grid.legend) + (f"\n{remarks}" if remarks else "")
+        parts.append(f"### {_markdown(grid.title)}\n\n{body}\n\n{said}\n")
+    return "\n".join(parts)
+
+
+def latex(found: Evidence) -> str:
+    """Write the tables in LaTeX, for booktabs and amssymb."""
+    parts = ["% \\usepackage{booktabs,amssymb}\n"]
+    for grid in _all_grids(found):
+        rows = (grid.head, *grid.rows)
+        head, *body = (" & ".join(_latex(cell) for cell in row) + r" \\" for row in rows)
+        lines = [
+            r"\begin{table}",
+            r"\centering",
+            rf"\begin{{tabular}}{{l{'r' * (len(grid.head) - 1)}}}",
+            r"\toprule",
+            head,
+            r"\midrule",
+            *body,
+            r"\bottomrule",
+            r"\end{tabular}",
+            rf"\caption{{{_latex(grid.title)}: {_latex(grid.legend)}}}",
+            r"\end{table}",
+        ]
+        parts.append("\n".join(lines) + "\n")
+    return "\n".join(parts)
+
+
+def summary(found: Evidence) -> dict[str, Any]:
+    """Return the answer and all numbers, unrounded, as values that JSON can say."""
+    said, plan = answers.of(found), found.plan
+    corpora: dict[str, dict[str, Any]] = {}
+    for study in found.studies:
+        rows = {row.method: _values(found, study, row) for row in study.rows}
+        rows |= {
+            method: {"scores": _scores(found, study, method)} for method in plan.published_only
+        }
+        corpora[study.corpus] = rows
+    return {
+        "title": plan.title,
+        "sentence": said.sentence,
+        "notes": list(said.notes),
+        "metric": plan.metric,
+        "baseline": plan.baseline,
+        "corpora": runs.finite(corpora),
+    }
+
+
+def _values(found: Evidence, study: Study, row: Row) -> dict[str, Any]:
+    cell, control = row.cell, {"name": row.cell.control_name, "matches": row.matched}
+    return {
+        "mean": cell.mean,
+        "deviation": cell.deviation,
+        "seeds": {str(seed): value for seed, value in cell.values.items()},
+        "scores": _scores(found, study, row.method),
+        "baseline": _compared(row.baseline),
+        "control": control | (_compared(row.control) or {}) if cell.control_name else None,
+        "published": cell.published,
+        "seconds": cell.seconds,
+        "samples": cell.samples,
+        "failures": {str(seed): why for seed, why in cell.failures.items()},
+    }
+
+
+def _scores(found: Evidence, study: Study, method: str) -> dict[str, Any]:
+    row, known = study.row(method), {}
+    for metric in found.plan.metrics:
+        mean, deviation = row.cell.scores.get(metric, (None, None)) if row else (None, None)
+        printed = found.plan.published(method, study.corpus, metric)
+        known[metric] = {"mean": mean, "deviation": deviation, "published": printed}
+    return known
+
+
+_COMPARED = ("difference", "p", "method_p", "agree", "claimed", "smallest")
+
+
+def _compared(contrast: Contrast | None) -> dict[str, Any] | None:
+    return {name: getattr(contrast, name) for name in _COMPARED} if contrast else None
+
+
+def csv(found: Evidence) -> str:
+    """Write all numbers, unrounded, a row per corpus, method and metric."""
+    out = io.StringIO()
+    table = writer(out, lineterminator="\n")
+    sides = [("baseline", name) for name in _COMPARED]
+    sides += [("control", name) for name in ("name", *_COMPARED)]
+    table.writerow(
+        ["corpus", "method", "metric", "mean", "sd", "published", "seeds"]
+        + [f"{name}_{side}" for side, name in sides]
+        + ["seconds", "samples", "failures"]
+    )
+    whole = summary(found)
+    for corpus, rows in whole["corpora"].items():
+        for method, row in rows.items():
+            for metric, score in row["scores"].items():
+                # Only the plan's metric is tested.
+                tested = row if metric == whole["metric"] else {}
+                compared = [(tested.get(side) or {}).get(name) for side, name in sides]
+                last = [row.get("seconds"), row.get("samples"), _reasons(row)]
+                line = [corpus, method, metric, *score.values(), len(row.get("seeds", ()))]
+                table.writerow(map(_literal, [*line, *compared, *last]))
+    return out.getvalue()
+
+
+def _reasons(row: dict[str, Any]) -> str:
+    return "; ".join(f"seed {seed}: {why}" for seed, why in row.get("failures", {}).items())
+
+
+def text(found: Evidence) -> str:
+    """Write the answer and the tables for a terminal."""
+    from rich import cells  # late: help must be fast
+
+    answer = answers.of(found)
+    said = [visible(answer.sentence), *(f"- {visible(note)}" for note in answer.notes)]
+    parts = ["\n".join(said) + "\n"]
+    for grid in _grids(found):
+        rows = [[visible(cell) for cell in row] for row in (grid.head, *grid.rows)]
+        widths = [max(map(cells.cell_len, column)) for column in zip(*rows, strict=True)]
+        lines = [_aligned(row, widths, cells.cell_len) for row in rows]
+        lines.insert(1, "─" * (sum(widths) + 2 * (len(widths) - 1)))
+        said = [visible(grid.legend), *map(visible, grid.remarks)]
+        parts.append("\n".join([visible(grid.title), *lines, *said]) + "\n")
+    return "\n".join(parts)
+
+
+def _aligned(row: Sequence[str], widths: Sequence[int], length: Callable[[str], int]) -> str:
+    first, *rest = (" " * (width - length(cell)) for cell, width in zip(row, widths, strict=True))
+    cells = [row[0] + first, *(gap + cell for gap, cell in zip(rest, row[1:], strict=True))]
+    return "  ".join(cells).rstrip()
+
+
+def visible(text: str) -> str:
+    """Return text on one line, without characters that would command a terminal."""
+    return "".join(c if unicodedata.category(c)[0] != "C" else " " for c in " ".join(text.split()))
+
+
+def _literal(value: Any) -> Any:
+    """Keep a spreadsheet from taking a name for a formula."""
+    formula = isinstance(value, str) and value.startswith(("=", "+", "-", "@", "\t", "\r"))
+    return f"'{value}" if formula else value
+
+
+def _markdown(text: str) -> str:
+    escaped = re.sub(r"([\\`*_{}\[\]<>()#+!|~&$])", r"\\\1", visible(text))
+    return re.sub(r"\\([+()])", r"\1", escaped)  # these are harmless inside a line
+
+
+def _latex(text: str) -> str:
+    return "".join(_LATEX.get(c, c) for c in visible(text))
