@@ -219,9 +219,9 @@ def test_own_files_that_are_gone_are_said_to_be(tmp_path):
         for side in ("de", "en"):
             (tmp_path / f"{name}.{side}").write_text("ab cd\n" * 20)
     splits = {s: [tmp_path / f"{s}.{x}" for x in ("de", "en")] for s in ("train", "valid", "test")}
-    small = tomllib.loads(PUBLIC)["overrides"]
+    changes = spelling.written(tomllib.loads(PUBLIC)["overrides"])
     plan = replace(
-        trials.own(**splits, overrides=small, seeds=(1,)),
+        trials.own(**splits, changes=[*changes, "seeds=[1]"]),
         methods={"plain": trials.Method()},
         tune={},
         budget=0,
@@ -234,7 +234,7 @@ def test_own_files_that_are_gone_are_said_to_be(tmp_path):
         trials.collect(plan, root=tmp_path / "root")
 
 
-@pytest.mark.parametrize("name", [n for n in trials.shipped() if n != "own"])
+@pytest.mark.parametrize("name", trials.shipped())
 @pytest.mark.parametrize("small", [False, True])
 def test_a_plan_is_read_back_as_it_was_written(name, small, tmp_path):
     plan = trials.Plan.load(name, small=small)
@@ -491,7 +491,7 @@ def test_a_history_is_thinned_between_epochs_only():
 
 
 @pytest.mark.parametrize("small", [False, True])
-@pytest.mark.parametrize("name", sorted({*trials.shipped()} - {"own"}))
+@pytest.mark.parametrize("name", trials.shipped())
 def test_every_shipped_plan_can_be_followed(name, small):
     plan = trials.Plan.load(name, small=small)
     book = jobs.Book(plan, jobs.Layout(Path("nowhere")), workers=1, progress=lambda *_: None)

@@ -496,12 +496,16 @@ def test_a_trial_is_listed_run_gone_on_with_and_reported(tmp_path):
     done = run("trial", "tiny.toml", "--dry-run", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "measured: plain on toy-de-en" in done.stdout and "2 runs" in done.stdout
+    assert float(re.search(r"([\d.]+) s to start and save", done.stdout)[1]) > 0
+    assert [path.name for path in (tmp_path / "trials" / "tiny").iterdir()] == ["prepared"]
     done = run("report", "tiny.toml", cwd=tmp_path)
     assert done.returncode == 2 and "start augless trial" in done.stderr
     done = run("trial", "tiny.toml", "--max-minutes", "0", cwd=tmp_path)
     assert done.returncode == 75 and "the same command goes on" in done.stderr, done.stderr
+    assert "0 of 2 runs done" in done.stderr and "with 2 of 2 runs to go" in done.stderr
     done = run("trial", "tiny.toml", "--jobs", "2", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
+    assert "comparing" in done.stderr and "bleu" in done.stderr.split("best so far")[-1]
     page = tmp_path / done.stdout.strip().split("\n")[-1]
     assert "Tiny &lt;b&gt;trial" in page.read_text("utf-8")
     assert "exponential" in done.stdout and "plain" in done.stdout
@@ -509,7 +513,9 @@ def test_a_trial_is_listed_run_gone_on_with_and_reported(tmp_path):
     assert again.stdout == done.stdout
     reported = run("report", "tiny.toml", cwd=tmp_path)
     assert reported.stdout == done.stdout
-    answer = json.loads(run("report", "tiny.toml", "--json", cwd=tmp_path).stdout)
+    answer = json.loads(run("report", "trials/tiny", "--json", cwd=tmp_path).stdout)
+    assert answer["sentence"] == done.stdout.split("\n")[0]
+    assert answer["corpora"]["toy-de-en"]["plain"]["mean"] >= 0
     assert {one["method"] for one in answer["runs"]} == {"plain", "exponential"}
 
 

@@ -66,18 +66,34 @@ class Progress:
 
 
 class Stop:
-    """Notes a signal to stop; work that looks here saves and ends, other work ends at once."""
+    """Notes a signal to stop; work that looks here saves and ends, other work ends at once.
+
+    Signals are taken from `listen` on, or from the first look, to the end of a `with`.
+    """
 
     def __init__(self) -> None:
         self.by = ""
         self._heeded = False
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, self._note)
+        self._before: dict[int, Any] = {}
 
     def __call__(self) -> bool:
         """Tell whether to stop; whoever asks once promises to ask again."""
+        self.listen()
         self._heeded = True
         return bool(self.by)
+
+    def listen(self) -> None:
+        """Take the signals from here on."""
+        for number in (signal.SIGTERM, signal.SIGINT):
+            if number not in self._before:
+                self._before[number] = signal.signal(number, self._note)
+
+    def __enter__(self) -> Stop:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        while self._before:  # from here on, signals do what they did before
+            signal.signal(*self._before.popitem())
 
     def _note(self, number: int, _: object) -> None:
         again, self.by = bool(self.by), signal.Signals(number).name

@@ -45,6 +45,7 @@ def train(
       augless train toy-de-en terms.0.weighting=exponential seed=2 --max-minutes 10
     """
     stop = terminal.Stop()
+    stop.listen()
     from augless import recipes
     from augless.recipes import following
 

@@ -7,20 +7,24 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from augless import corpora, data, recipes
+from augless import data, recipes
 from augless.trials import jobs, running, worker
 from augless.trials.jobs import Book, Job, Progress
 from augless.trials.plans import Plan
 
 _COMMAND = "import sys; from augless.trials.forecast import main; sys.exit(main())"
 
+DONE = "done"
 STEPS, WARM = 8, 2
 SENTENCES = 32
+SAVES = 3
+"""of a checkpoint's size in an epoch: before and after its validation, and the best model"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,19 +36,21 @@ class Measured:
     step: float
     """seconds of a training step"""
     startup: float
-    """seconds until the first run begins to train; others are forked from what is loaded then"""
+    """seconds until all is loaded that runs are forked from"""
     epoch: float
-    """seconds of an epoch, by its tokens"""
+    """seconds of an epoch, by its tokens, and of what it saves"""
     validation: float
     """seconds of a validation, by its sentences; outputs as long as the references"""
     decoding: dict[str, float]
     """split -> seconds of the search in the end"""
     epochs: int
+    fixed: float = 0.0
+    """seconds of a run besides: the corpus checked, the model built, warmed up and saved"""
 
-    def seconds(self, splits: tuple[str, ...]) -> float:
-        """Return what a whole run takes."""
+    def seconds(self, splits: tuple[str, ...], share: float = 0.0) -> float:
+        """Return what is left of a run when a share of its training is done."""
         end = sum(self.decoding[split] for split in splits)
-        return self.epochs * (self.epoch + self.validation) + end
+        return self.fixed + (1 - share) * self.epochs * (self.epoch + self.validation) + end
 
 
 @dataclass(frozen=True)
@@ -53,10 +59,11 @@ class Expected:
 
     job: Job
     seconds: float | None
-    """None where it could not be measured"""
+    """that are left; None where it could not be measured"""
     share: float
-    """that is done already; 1: there is a record"""
+    """of its training that is done already"""
     note: str = ""
+    """how far it is, `DONE` where there is a record, or why it cannot be run"""
 
 
 @dataclass(frozen=True)
@@ -71,7 +78,7 @@ class Forecast:
     @property
     def seconds(self) -> float:
         """All that is left, shared out: processes are taken not to slow each other down."""
-        left = [(1 - run.share) * run.seconds for run in self.runs if run.seconds is not None]
+        left = [run.seconds for run in self.runs if run.seconds is not None]
         startup = max((one.startup for one in self.measured.values()), default=0.0)
         return startup + max([sum(left) / max(1, self.jobs), *left], default=0.0)
 
@@ -92,34 +99,54 @@ def forecast(
     One run of each kind (corpus, model, losses, training) takes a few real steps and writes some
     sentences. Runs that depend on scores to come are listed with the first combination.
     """
-    book = running.opened(plan, root=root, records=records, workers=workers, progress=progress)
-    measured: dict[str, Measured | str] = {}
-    names: dict[str, str] = {}
-    found = []
+    book = running.opened(
+        plan, root=root, records=records, workers=workers, progress=progress, retry=True
+    )
     known = book.jobs()
-    for i, job in enumerate(known + _later(book)):
-        later = i >= len(known)  # what such a run is like may be done, but not that run
-        if not later and book.record(job) is not None:
-            found.append(Expected(job, 0.0, 1.0, "done"))
-            continue
+    kinds: dict[str, Measured | str] = {}
+    names: dict[str, str] = {}
+
+    def measured(job: Job) -> Measured | str:
+        kind = _kind(book, job)
+        if kind not in kinds:
+            progress(f"measuring {job.method} on {job.corpus}", 0, None)
+            kinds[kind] = _measured(book, job, threads, device)
+            names[kind] = f"{job.method} on {job.corpus}"
+        return kinds[kind]
+
+    found, listed = [], set()
+    for job in known:
+        key = (book.identifier(job), job.splits)
+        if book.record(job) is not None:
+            found.append(Expected(job, 0.0, 1.0, DONE))
+        elif (failure := book.failure(job)) is not None:
+            found.append(Expected(job, None, 0.0, failure))
+        elif key in listed:  # two methods may come to the same run: it is done once
+            found.append(Expected(job, 0.0, 0.0, "the same run as another"))
+        else:
+            share = running.share(book, job)
+            found.append(
+                _expected(job, measured(job), share, f"{share:.0%} trained" if share else "")
+            )
+        listed.add(key)
+    for job in _later(book):
         if (failure := book.failure(job)) is not None:
             found.append(Expected(job, None, 0.0, failure))
             continue
-        kind = _kind(book, job)
-        if kind not in measured:
-            progress(f"measuring {job.method} on {job.corpus}", 0, None)
-            measured[kind] = _measured(book, job, threads, device)
-            names[kind] = f"{job.method} on {job.corpus}"
-        share = 0.0 if later else running.share(book, job)
-        found.append(_expected(job, measured[kind], share))
-    fine = {names[kind]: one for kind, one in measured.items() if isinstance(one, Measured)}
+        # With the first seed, what is chosen has been trained while tuning.
+        tried = job.purpose == "final" and job.seed == plan.seeds[0] and job.method in plan.tune
+        note = "trained while tuning" if tried else "after tuning"
+        run = _expected(job, measured(job), 1.0 if tried else 0.0, note)
+        # Which values it will have is not known yet.
+        found.append(dataclasses.replace(run, job=dataclasses.replace(job, tried=()), share=0.0))
+    fine = {names[kind]: one for kind, one in kinds.items() if isinstance(one, Measured)}
     return Forecast(found, jobs, fine)
 
 
-def _expected(job: Job, measured: Measured | str, share: float) -> Expected:
+def _expected(job: Job, measured: Measured | str, share: float, note: str) -> Expected:
     if isinstance(measured, str):
         return Expected(job, None, 0.0, measured)
-    return Expected(job, measured.seconds(job.splits), share, "begun" if share else "")
+    return Expected(job, measured.seconds(job.splits, share), share, note)
 
 
 def _later(book: Book) -> list[Job]:
@@ -148,21 +175,25 @@ def _kind(book: Book, job: Job) -> str:
 
 
 def _measured(book: Book, job: Job, threads: int, device: str) -> Measured | str:
-    order = worker.Order(
-        job=dataclasses.replace(job, purpose="final"),
-        identifier="measured",
-        root=book.layout.root,
-        metrics=book.plan.metrics,
-        threads=threads,
-        device=device,
-    )
-    count = str(threads)
-    result = subprocess.run(
-        [sys.executable, "-P", "-c", _COMMAND],
-        input=order.line(),
-        capture_output=True,
-        env=os.environ | {"OMP_NUM_THREADS": count, "MKL_NUM_THREADS": count},
-    )
+    root = book.layout.root
+    root.mkdir(parents=True, exist_ok=True)
+    # Beside the runs to come, as disks differ; cleared away even if the process is killed.
+    with tempfile.TemporaryDirectory(dir=root, prefix=".measured-") as folder:
+        order = worker.Order(
+            job=dataclasses.replace(job, purpose="final"),
+            identifier=Path(folder).name,
+            root=root,
+            metrics=book.plan.metrics,
+            threads=threads,
+            device=device,
+        )
+        count = str(threads)
+        result = subprocess.run(
+            [sys.executable, "-P", "-c", _COMMAND],
+            input=order.line(),
+            capture_output=True,
+            env=os.environ | {"OMP_NUM_THREADS": count, "MKL_NUM_THREADS": count},
+        )
     if result.returncode:
         last = result.stderr.decode("utf-8", "replace").strip().split("\n")[-1]
         return f"exit code {result.returncode}: {last}"
@@ -170,12 +201,14 @@ def _measured(book: Book, job: Job, threads: int, device: str) -> Measured | str
 
 
 def measure(order: worker.Order, began: float) -> Measured:
-    """Take a few steps of a run and write a few sentences; leave nothing behind."""
+    """Take a few steps of a run and write a few sentences."""
+    worker.load()
     import torch
 
     from augless import decoding, training
     from augless.recipes import following
 
+    startup = time.perf_counter() - began
     torch.set_num_threads(order.threads)
     resolved = recipes.load(order.job.recipe, order.job.overrides)
     recipe = resolved.recipe
@@ -183,20 +216,33 @@ def measure(order: worker.Order, began: float) -> Measured:
     prepared = data.prepare(recipe.corpus, recipe.text, layout.prepared, name=resolved.name)
     pairs = prepared.pairs("train")
     settings = dataclasses.replace(recipe.training, metric="loss")
-    device = training.choose_device(order.device)  # type: ignore[arg-type]  # checked
+    parts = settings.plan(pairs, recipe.seed, 1)
+    warm = min(WARM, len(parts))
+    looks = iter(range(warm - 1))
+    clock = time.perf_counter()
+    run, _ = following.train(
+        resolved,
+        folder=order.root / order.identifier / "run",
+        prepared_root=layout.prepared,
+        device=order.device,  # type: ignore[arg-type]  # checked
+        stop=lambda: next(looks, None) is None,  # after each step: stops with the last warm one
+    )
+    fixed = time.perf_counter() - clock
     model = following.build(recipe, prepared.codecs)
+    device = training.choose_device(order.device)  # type: ignore[arg-type]  # checked
     trainer = training.Trainer(
         model, recipe.terms, settings, pairs, seed=recipe.seed, device=device
     )
-    parts = settings.plan(pairs, recipe.seed, 1)
-    startup = time.perf_counter() - began
-    timed = parts[WARM : WARM + STEPS] or parts
-    for rows in parts[:WARM]:
+    for rows in parts[:warm]:
         trainer.step(rows)
-    begun = time.perf_counter()
+    timed = parts[warm : warm + STEPS] or parts
+    clock = time.perf_counter()
     for rows in timed:
         trainer.step(rows)
-    spent = time.perf_counter() - begun
+    spent = time.perf_counter() - clock
+    clock = time.perf_counter()
+    run.save(trainer.checkpoint(), keep=settings.keep)
+    saves = (SAVES + len(parts) // settings.save_every) * (time.perf_counter() - clock)
     lengths = pairs.target.lengths + 1
     tokens = sum(int(lengths[rows].sum()) for rows in timed)
 
@@ -219,10 +265,11 @@ def measure(order: worker.Order, began: float) -> Measured:
         steps=len(timed),
         step=spent / len(timed),
         startup=startup,
-        epoch=spent / max(1, tokens) * int(lengths.sum()),
+        epoch=spent / max(1, tokens) * int(lengths.sum()) + saves,
         validation=0.0 if recipe.metric == "loss" else writing(recipe.validation, "valid"),
         decoding={split: writing(recipe.search, split) for split in held_out},
         epochs=settings.epochs,
+        fixed=max(0.0, fixed - warm * spent / len(timed)),
     )
 
 
@@ -231,7 +278,7 @@ def main() -> int:
     began = time.perf_counter()
     try:
         print(json.dumps(asdict(measure(worker.Order.read(sys.stdin.buffer.readline()), began))))
-    except (recipes.BadRecipe, corpora.BadData, data.BadStore, ValueError, OSError) as error:
+    except (ValueError, OSError, FloatingPointError) as error:
         print("; ".join(str(error).splitlines()), file=sys.stderr)
-        return worker.USAGE
+        return worker.NOT_FINITE if isinstance(error, FloatingPointError) else worker.USAGE
     return 0

@@ -40,6 +40,9 @@ KEYS = (
 )
 
 
+_OWN = "own"  # followed with somebody's files only
+
+
 class BadPlan(recipes.BadRecipe):
     """A plan that cannot be followed: which key, why, and what to write instead."""
 
@@ -225,8 +228,8 @@ class Plan:
 
 def shipped() -> list[str]:
     """List the plans that come with the package."""
-    names = (entry.name for entry in _folder().iterdir())
-    return sorted(name.removesuffix(".toml") for name in names if name.endswith(".toml"))
+    names = (Path(entry.name) for entry in _folder().iterdir())
+    return sorted(name.stem for name in names if name.suffix == ".toml" and name.stem != _OWN)
 
 
 def own(
@@ -234,20 +237,21 @@ def own(
     train: Iterable[str | Path],
     valid: Iterable[str | Path],
     test: Iterable[str | Path],
-    languages: tuple[str, str] = ("source", "target"),
-    overrides: Mapping[str, Any] | None = None,
-    seeds: tuple[int, ...] = (1, 2, 3),
+    languages: Iterable[str] = ("source", "target"),
+    changes: Iterable[str] = (),
 ) -> Plan:
-    """Plan a trial on somebody's own files: two files (source, target) a split, or one of both."""
-    _, content = _read("own")
-    files = {"train": train, "valid": valid, "test": test}
-    corpus: Values = {f"corpus.{k}": [str(path) for path in v] for k, v in files.items()}
-    corpus["corpus.languages"] = list(languages)
-    content["recipes"] = {"files": {"recipe": "files", **corpus}}
-    content["seeds"] = list(seeds)
-    content["overrides"] = {**content.get("overrides", {}), **(overrides or {})}
-    content.pop("small", None)
-    return _built("own", content, False)
+    """Plan a trial on somebody's own files: two files (source, target) a split, or one of both.
+
+    `changes` are key=value: what is no key of a plan is one of a recipe.
+    """
+    files = {"train": train, "valid": valid, "test": test, "languages": languages}
+    corpus = {f"recipes.files.corpus.{k}": [str(path) for path in v] for k, v in files.items()}
+    given = spelling.written(corpus)
+    for change in changes:
+        key, equals, _ = change.partition("=")
+        theirs = bool(equals) and key.split(".")[0] not in KEYS
+        given.append(f"overrides.{change}" if theirs else change)
+    return Plan.load(_OWN, given)
 
 
 def _read(plan: str) -> tuple[str, dict[str, Any]]:
@@ -259,7 +263,7 @@ def _read(plan: str) -> tuple[str, dict[str, Any]]:
             raise BadPlan(f"there is no plan file {plan}") from None
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
             raise BadPlan(f"{plan} is not TOML: {error}") from None
-    if plan not in shipped():
+    if plan not in (_OWN, *shipped()):
         raise BadPlan(
             f"there is no plan {plan!r}{recipes.hint(plan, shipped())}\n"
             f"give a .toml file or one of: {', '.join(shipped())}"

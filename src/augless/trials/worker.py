@@ -71,11 +71,15 @@ def _tuple(value: Any) -> Any:
     return tuple(value) if isinstance(value, list) else value
 
 
-def main() -> int:
-    """Fork a process for each order, and say how each of them ended."""
-    # Once for all of them: what a run would import, dynamo with the first optimiser it builds.
+def load() -> None:
+    """Import once for all of them what a run would, dynamo with the first optimiser it builds."""
     for name in ("augless.recipes.following", "torch._dynamo", "sacrebleu", "safetensors.torch"):
         importlib.import_module(name)
+
+
+def main() -> int:
+    """Fork a process for each order, and say how each of them ended."""
+    load()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     life = os.pipe()  # its writing end is open as long as this process lives
     alive: dict[int, str] = {}

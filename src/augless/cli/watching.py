@@ -1,0 +1,185 @@
+"""What a trial says of its runs: beforehand, while they go on, and of those that failed."""
+
+from __future__ import annotations
+
+import re
+import sys
+import time
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from augless.cli import terminal
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from augless import trials
+
+_SPEAK = 30.0  # seconds between two lines where there is no terminal
+_LONGEST = 200  # characters of a reason; the whole of it is in a log
+_CODE = re.compile(r"\bexit code (\d+):")
+
+
+class Live:
+    """What runs, what is left, how long, and the best so far: kept up to date on stderr."""
+
+    def __init__(self, progress: terminal.Progress, metric: str) -> None:
+        self.last: trials.Status | None = None
+        self._progress, self._metric = progress, metric
+        self._spoken, self._said = 0.0, ""
+        self._live: Any = None
+
+    def __enter__(self) -> Live:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._live is not None:
+            self._live.stop()
+
+    def __call__(self, status: trials.Status) -> None:
+        """Show how far the trial is."""
+        self.last = status
+        lines = _status(status, self._metric)
+        if sys.stderr.isatty():
+            if self._live is None:
+                from rich.console import Console
+                from rich.live import Live
+
+                self._progress.hide()
+                self._live = Live(console=Console(stderr=True), auto_refresh=False)
+                self._live.start()
+            from rich.text import Text
+
+            self._live.update(Text("\n".join(lines)), refresh=True)
+        elif time.monotonic() - self._spoken > _SPEAK or _over(status):
+            said = "; ".join(line.strip() for line in lines)
+            if said != self._said:
+                print(said, file=sys.stderr, flush=True)
+            self._spoken, self._said = time.monotonic(), said
+
+
+def _status(status: trials.Status, metric: str) -> list[str]:
+    eta = "" if status.eta is None or _over(status) else f", {_left(status.eta)} to go"
+    failed = f", {status.failed} failed" if status.failed else ""
+    lines = [f"{status.done} of {status.total} runs done{failed}{eta}"]
+    for run in status.running:
+        score = "" if run.score is None else f", {run.score_name} {run.score:.2f}"
+        job = run.job
+        where = f"epoch {run.epoch} of {run.epochs}" if run.epoch else "starting"
+        lines.append(f"  {_named(job)} on {job.corpus}, seed {job.seed}: {where}{score}")
+    for corpus, (job, best) in status.best.items():
+        lines.append(f"  best so far on {corpus}: {_named(job)}, {metric} {best:.2f} (validation)")
+    return lines
+
+
+def _over(status: trials.Status) -> bool:
+    return status.done + status.failed == status.total
+
+
+def _named(job: trials.Job) -> str:
+    tried = _tried(job)
+    return f"{job.method} ({tried})" if tried else job.method
+
+
+def _left(seconds: float) -> str:
+    return "under a minute" if seconds < 60 else duration(seconds)
+
+
+def duration(seconds: float) -> str:
+    """Say how long something takes, as well as that can be known."""
+    if seconds < 90:
+        count = max(1, round(seconds))
+        return "1 second" if count == 1 else f"{count} seconds"
+    minutes = seconds / 60
+    return f"{minutes:.0f} minutes" if minutes < 90 else f"{minutes / 60:.1f} hours"
+
+
+def _tried(job: trials.Job) -> str:
+    from augless.recipes import reading
+
+    return shortened(reading.written_values(job.tried))
+
+
+def shortened(values: Mapping[str, Any]) -> str:
+    """Say which values are tried, each by the last part of its key if that tells it from others."""
+    last = [key.rpartition(".")[2] for key in values]
+    found = []
+    for (key, value), name in zip(values.items(), last, strict=True):
+        said = f"{value:.3g}" if isinstance(value, float) else str(value)
+        found.append(f"{name if last.count(name) == 1 else key}={said}")
+    return ", ".join(found)
+
+
+def forecast(expected: trials.Forecast) -> dict[str, Any]:
+    """Return a forecast for another program."""
+    runs = [
+        {
+            "command": run.job.command,
+            "corpus": run.job.corpus,
+            "method": run.job.method,
+            "seed": run.job.seed,
+            "purpose": run.job.purpose,
+            "tried": list(run.job.tried),
+            "seconds": run.seconds,
+            "done": run.share,
+            "note": run.note,
+        }
+        for run in expected.runs
+    ]
+    return {"runs": runs, "seconds": expected.seconds, "jobs": expected.jobs}
+
+
+def listed(expected: trials.Forecast) -> str:
+    """Return a forecast for a reader."""
+    rows = [["corpus", "method", "seed", "for", "with", "", "time"]]
+    for run in expected.runs:
+        job = run.job
+        spent = "?" if run.seconds is None else duration(run.seconds) if run.seconds else ""
+        row = [job.corpus, job.method, str(job.seed), job.purpose, _tried(job)]
+        rows.append([*row, _cut(run.note, 60), spent])
+    measured = [
+        f"measured: {name}: {one.step:.2g} s a step ({one.steps} steps), "
+        f"{one.fixed:.1f} s to start and save"
+        for name, one in expected.measured.items()
+    ]
+    whole = [f"about {duration(expected.seconds)}"] if expected.seconds else []
+    unknown = sum(run.seconds is None for run in expected.runs)
+    if unknown:
+        whole.append(f"{unknown} could not be measured")
+    total = f"{len(expected.runs)} runs, {expected.jobs} at once: "
+    total += ", ".join(whole) or "all done"
+    return "\n".join([terminal.table(rows, left=6), *measured, total])
+
+
+def failures(found: trials.Trial) -> Iterator[str]:
+    """Yield a line for every combination and every method that failed, with its seeds."""
+    for method, corpora in found.chosen.items():
+        for corpus, choice in corpora.items():
+            for tried in choice["tried"]:
+                if tried["failure"] is not None:
+                    what = f"{method} with {shortened(tried['values'])}, on {corpus}"
+                    yield f"tuning {what} failed: {_cut(tried['failure'])}"
+    seeds: dict[tuple[str, str, str], list[str]] = {}
+    for entry in found.entries:
+        if entry.failure is not None:
+            key = (entry.method, entry.corpus, _cut(entry.failure))
+            seeds.setdefault(key, []).append(str(entry.seed))
+    for (method, corpus, why), numbers in seeds.items():
+        seed = "seed" if len(numbers) == 1 else "seeds"
+        yield f"{method}, {seed} {', '.join(numbers)}, on {corpus} failed: {why}"
+
+
+def code(reasons: Iterable[str]) -> int:
+    """Return the exit code that runs failed with, if it was the same for all; else 1."""
+    codes = {int(hit[1]) if (hit := _CODE.search(reason)) else 1 for reason in reasons}
+    return codes.pop() if len(codes) == 1 else 1
+
+
+def _cut(reason: str, longest: int = _LONGEST) -> str:
+    line = " ".join(reason.split())
+    return line if len(line) <= longest else f"{line[: longest - 1]}…"

@@ -1,0 +1,417 @@
+"""The verbs trial and report: what they refuse, say and exit with; most of it without training."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from augless import cli, trials
+from augless.cli import terminal, watching
+from augless.recipes import reading
+from augless.trials import running
+from test_cli import own_files
+
+# Whose name in the package is that of its function.
+forecast = sys.modules["augless.trials.forecast"]
+PLAN = """
+title = "tiny"
+recipes = ["toy-de-en"]
+seeds = [1, 2]
+metric = "perplexity"
+[overrides]
+corpus = {name = "toy-de-en", train = 48, valid = 8, test = 10}
+text.vocabulary.size = 150
+model = {name = "lstm", embedding = 8, hidden = 8}
+[methods.plain]
+[methods.matched]
+matches = "exponential"
+[methods.exponential]
+terms.0.weighting = {name = "exponential"}
+[tune.exponential]
+terms.0.weighting.radius = [0.5, 2.0]
+"""
+OWN = [
+    *("--train", "train.de", "train.en"),
+    *("--valid", "valid.de", "valid.en"),
+    *("--test", "test.de", "test.en"),
+]
+LOST = "exit code 7: the loss is not finite\n" + "and so on " * 50
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch):
+    own_files(tmp_path)
+    (tmp_path / "tiny.toml").write_text(PLAN, "utf-8")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def called(place, monkeypatch, capsys):
+    """Run the command line in this process; return its exit code and what it printed."""
+    numbers = (signal.SIGTERM, signal.SIGINT)
+    handlers = {number: signal.getsignal(number) for number in numbers}
+
+    def call(*arguments):
+        monkeypatch.setattr(sys, "argv", ["augless", *arguments])
+        with pytest.raises(SystemExit) as end:
+            cli.main()
+        return end.value.code or 0, *capsys.readouterr()
+
+    yield call
+    for number, handler in handlers.items():
+        signal.signal(number, handler)
+
+
+# What is tried, and where
+
+
+@pytest.fixture
+def asked(called, monkeypatch):
+    """Return the plan and the keywords that a command line asks to run."""
+
+    found = []
+
+    def run(plan, **keywords):
+        found.append((plan, keywords))
+        raise SystemExit
+
+    monkeypatch.setattr(trials, "run", run)
+
+    def ask(*arguments):
+        called("trial", *arguments)
+        return found.pop()
+
+    return ask
+
+
+def test_with_own_files_keys_of_a_plan_go_to_the_plan_and_others_to_the_recipe(asked):
+    changes = ("seeds=[4]", "title=Mine", "tune.linear.terms.0.weighting.c1=[1,2,3,4,5,6]")
+    plan, keywords = asked(*OWN, *changes, "training.epochs=1", "overrides.model=transformer")
+    assert plan.seeds == (4,) and plan.title == "Mine"
+    assert plan.tune["linear"] == {"terms.0.weighting.c1": [1, 2, 3, 4, 5, 6]}
+    assert plan.overrides == {"training.epochs": 1, "model": "transformer"}
+    assert plan.recipes["files"].overrides["corpus.languages"] == ["de", "en"]
+    assert keywords["command"].startswith("augless trial --train train.de train.en")
+    assert "'seeds=[4]'" in keywords["command"]
+
+
+def test_trials_on_other_files_have_other_folders(asked, place):
+    root = asked(*OWN)[1]["root"]
+    assert re.fullmatch(r"own-[0-9a-f]{6}", root.name) and root.parent == Path("trials")
+    assert asked(*OWN, "training.epochs=1")[1]["root"] == root
+    absolute = [argument if "-" in argument else str(place / argument) for argument in OWN]
+    assert asked(*absolute)[1]["root"] == root
+    others = [argument.replace("test.", "valid.") for argument in OWN]
+    assert asked(*others)[1]["root"] != root
+    assert asked("tiny.toml")[1]["root"] == Path("trials/tiny")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("trial", *OWN, "seed=9"), "seeds = ["),
+        (("trial", *OWN, "seeds=9"), "seeds is 9"),
+        (("trial", *OWN, "training.epoch=9"), "did you mean 'epochs'"),
+        (("trial", *OWN, "--small"), "--small"),
+        (("trial", "demo", *OWN), "not both"),
+        (("trial", "--train", "train.de", *OWN[3:]), "--train takes two files"),
+        (("trial", *OWN[:6], "--test", "test.de", "--json"), "--test takes two files"),
+        (("trial", *OWN, "other.de"), "take two files each"),
+        (("trial", "demo", "--records", "nowhere"), "--records"),
+        (("trial", "demo", "--records", "tiny.toml"), "--records"),
+        (("report", "demo", "--records", "nowhere"), "--records"),
+        (("trial", "tiny.toml", "--small"), "[small]"),
+        (("report", "."), "it has no plan.toml"),
+        (("report", "tiny.toml"), "start augless trial"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused_before_any_work(called, arguments, message):
+    code, out, err = called(*arguments)
+    assert code == 2 and message in err and not out and "Traceback" not in err
+    assert not [*Path("trials").glob("*/runs")]
+
+
+# What is said in the end
+
+
+def trial_of(failures, chosen=None):
+    """Return a trial of which nothing succeeded."""
+    plan = trials.Plan.load("tiny.toml")
+    entries = [
+        trials.Entry(corpus="toy-de-en", method=method, seed=seed, record=None, failure=failure)
+        for (method, seed), failure in failures.items()
+    ]
+    return trials.Trial(plan=plan, entries=entries, sources={}, references={}, chosen=chosen or {})
+
+
+def status_of(done=0, failed=0, total=6, **changes):
+    given = {"running": [], "waiting": [], "seconds": 1.0, "eta": None, **changes}
+    return trials.Status(done=done, failed=failed, total=total, **given)
+
+
+@pytest.fixture
+def faked(called, monkeypatch):
+    """Run the verb trial with a result that is given."""
+
+    def call(found, *arguments, status=None):
+        def run(plan, *, on_status, **_):
+            on_status(status or status_of())
+            return found
+
+        monkeypatch.setattr(trials, "run", run)
+        return called("trial", "tiny.toml", *arguments)
+
+    return call
+
+
+METHODS = [(method, seed) for method in ("plain", "matched", "exponential") for seed in (1, 2)]
+
+
+def test_nothing_but_failures_is_a_failure_with_a_table_and_a_page(faked):
+    found = trial_of(dict.fromkeys(METHODS, LOST))
+    code, out, err = faked(found)
+    assert code == 7 and "exponential" in out
+    assert Path(out.strip().split("\n")[-1]).read_text("utf-8").startswith("<!")
+    lines = [line for line in err.split("\n") if "failed" in line]
+    assert len(lines) == 3 and "plain, seeds 1, 2, on toy-de-en failed: exit code 7" in lines[0]
+    assert max(map(len, lines)) < 300 and "comparing" in err
+    code, out, _ = faked(found, "--json")
+    answer = json.loads(out)
+    assert code == 7 and {run["failure"] for run in answer["runs"]} == {LOST}
+    assert answer["sentence"] and answer["corpora"] and Path(answer["page"]).is_file()
+
+
+def test_runs_that_fail_in_several_ways_are_exit_1(faked):
+    reasons = ["exit code 7: a", "killed by SIGKILL; see b", "exit code 5: c"] * 2
+    assert faked(trial_of(dict(zip(METHODS, reasons, strict=True))))[0] == 1
+
+
+@pytest.mark.parametrize(
+    ("reasons", "code"),
+    [
+        (["exit code 7: x"], 7),
+        (["exit code 3: x", "nothing could be chosen for y: exit code 3: x"], 3),
+        (["exit code 7: x", "exit code 5: x"], 1),
+        (["killed by SIGKILL; see x"], 1),
+        (["there is no file exit code 12", "exit code 3: x"], 1),
+    ],
+)
+def test_the_code_is_that_of_the_runs_if_they_agree(reasons, code):
+    assert watching.code(reasons) == code
+
+
+def test_combinations_that_failed_are_named(faked):
+    tried = [
+        {"values": {"terms.0.weighting.radius": 0.5}, "score": None, "failure": LOST},
+        {"values": {"terms.0.weighting.radius": 2.0}, "score": 3.0, "failure": None},
+    ]
+    choice = {"values": tried[1]["values"], "score": 3.0, "metric": "bleu", "seed": 1}
+    chosen = {"exponential": {"toy-de-en": {**choice, "tried": tried}}}
+    _, _, err = faked(trial_of(dict.fromkeys(METHODS), chosen))
+    (line,) = [line for line in err.split("\n") if "tuning" in line]
+    assert "exponential with radius=0.5, on toy-de-en failed: exit code 7" in line
+    assert len(line) < 300
+
+
+def test_a_stopped_trial_counts_the_same_runs_throughout(faked):
+    status = status_of(done=2, failed=1, total=12)
+    failures = dict.fromkeys(METHODS) | {METHODS[0]: LOST}
+    code, _, err = faked(trial_of(failures), "--max-minutes", "3", status=status)
+    assert code == 75 and "2 of 12 runs done, 1 failed" in err
+    assert "stopped (3 minutes) with 9 of 12 runs to go" in err
+
+
+def test_a_folder_is_reported_on_as_it_was_run(called, monkeypatch):
+    plan = trials.Plan.load("tiny.toml", ["seeds=[5]"])
+    folder = Path("elsewhere")
+    folder.mkdir()
+    (folder / "plan.toml").write_text(plan.as_toml(), "utf-8")
+    asked = []
+
+    def collect(plan, **keywords):
+        asked.append((plan, keywords["root"]))
+        return trial_of(dict.fromkeys(METHODS, LOST))
+
+    monkeypatch.setattr(trials, "collect", collect)
+    code, out, err = called("report", "elsewhere")
+    assert code == 0 and asked == [(plan, folder)] and "failed: exit code 7" in err
+    assert "comparing" in err and out.strip().endswith("elsewhere/report/index.html")
+    called("report", "tiny.toml", "seeds=[6]")
+    assert asked[1][0].seeds == (6,) and asked[1][1] == Path("trials/tiny")
+
+
+# While it runs
+
+
+def job_of(*tried, method="exponential", purpose="tune"):
+    return trials.Job("toy", method, 1, purpose, "toy-de-en", ("seed=1",), tried)
+
+
+def test_the_status_names_what_is_tried_and_the_metric(capsys):
+    job = job_of("terms.0.weighting.radius=0.5", "terms.0.weighting.strength=1.0")
+    run = trials.Running(job, 1, 3, 10, 0.3, 12.345, "bleu", 4.0)
+    status = status_of(done=1, running=[run], eta=20.0, best={"toy": (job, 12.345)})
+    with terminal.Progress() as progress, watching.Live(progress, "chrf") as live:
+        live(status)
+    said = capsys.readouterr().err
+    assert "1 of 6 runs done, under a minute to go" in said
+    assert "exponential (radius=0.5, strength=1) on toy, seed 1: epoch 1 of 3, bleu 12.3" in said
+    assert "best so far on toy: exponential (radius=0.5, strength=1), chrf 12.3" in said
+
+
+def test_what_is_over_has_no_time_to_go(capsys):
+    with terminal.Progress() as progress, watching.Live(progress, "bleu") as live:
+        live(status_of(done=5, failed=1, eta=0.0))
+    assert capsys.readouterr().err == "5 of 6 runs done, 1 failed\n"
+
+
+def test_values_are_shortened_as_far_as_they_can_be_told_apart():
+    one = {"terms.0.weighting.radius": 0.123456, "model.hidden": 64, "text.lowercase": True}
+    assert watching.shortened(one) == "radius=0.123, hidden=64, lowercase=True"
+    two = {"terms.0.weighting.radius": 1.0, "terms.1.weighting.radius": 2.0, "terms.1.scale": 0.1}
+    names = "terms.0.weighting.radius=1, terms.1.weighting.radius=2, scale=0.1"
+    assert watching.shortened(two) == names
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"),
+    [
+        (0.01, "1 second"),
+        (1.4, "1 second"),
+        (59.6, "60 seconds"),
+        (100, "2 minutes"),
+        (5 * 3600, "5.0 hours"),
+    ],
+)
+def test_no_time_is_said_to_be_none(seconds, said):
+    assert watching.duration(seconds) == said
+
+
+# Beforehand
+
+
+def measured(*_):
+    return trials.Measured(
+        steps=1,
+        step=1.0,
+        startup=3.0,
+        epoch=10.0,
+        validation=0.0,
+        decoding={"valid": 1.0, "test": 2.0},
+        epochs=4,
+        fixed=5.0,
+    )
+
+
+def test_a_forecast_counts_what_every_run_costs_and_no_training_twice(called, place, monkeypatch):
+    monkeypatch.setattr(forecast, "_measured", measured)
+    found = trials.forecast(trials.Plan.load("tiny.toml"), root=place / "root")
+    seconds = {}
+    for run in found.runs:
+        key = (run.job.method, run.job.purpose)
+        seconds.setdefault(key, []).append((run.seconds, run.note))
+    whole, tuning = 5.0 + 4 * 10.0 + 3.0, 5.0 + 4 * 10.0 + 1.0
+    assert seconds == {
+        ("exponential", "tune"): [(tuning, ""), (tuning, "")],
+        ("plain", "final"): [(whole, ""), (whole, "")],
+        ("matched", "final"): [(whole, "after tuning"), (whole, "after tuning")],
+        ("exponential", "final"): [(5.0 + 3.0, "trained while tuning"), (whole, "after tuning")],
+    }
+    assert found.seconds == 3.0 + 2 * tuning + 5 * whole + 8.0
+
+    def half(book, job):
+        return 0.5 if job.method == "plain" else 0.0
+
+    monkeypatch.setattr(running, "share", half)
+    again = trials.forecast(trials.Plan.load("tiny.toml"), root=place / "root")
+    plain = [run for run in again.runs if run.job.method == "plain"]
+    assert [(run.seconds, run.note) for run in plain] == [(5.0 + 20.0 + 3.0, "50% trained")] * 2
+
+
+def test_a_dry_run_tells_combinations_apart(called, monkeypatch):
+    monkeypatch.setattr(forecast, "_measured", measured)
+    code, out, _ = called("trial", "tiny.toml", "--dry-run", "--jobs", "1")
+    rows = [re.split(r"\s{2,}", line) for line in out.split("\n")]
+    assert code == 0 and rows[1][3:] == ["tune", "radius=0.5", "46 seconds"]
+    assert rows[2][3:] == ["tune", "radius=2", "46 seconds"]
+    assert len({*map(tuple, rows[1:9])}) == 8 and "8 runs, 1 at once: about 6 minutes" in out
+    assert not [line for line in out.split("\n") if "final" in line and "radius" in line]
+    code, out, _ = called("trial", "tiny.toml", "--dry-run", "--json")
+    first, second = json.loads(out)["runs"][:2]
+    assert reading.written_values(first["tried"]) == {"terms.0.weighting.radius": 0.5}
+    assert reading.written_values(second["tried"]) == {"terms.0.weighting.radius": 2.0}
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"),
+    [
+        ([0.0, 0.0], "2 runs, 1 at once: all done"),
+        ([None, None], "2 runs, 1 at once: 2 could not be measured"),
+        ([None, 30.0], "2 runs, 1 at once: about 30 seconds, 1 could not be measured"),
+    ],
+)
+def test_what_could_not_be_measured_is_not_done(seconds, said):
+    runs = [forecast.Expected(job_of(), number, 0.0, "why") for number in seconds]
+    assert watching.listed(trials.Forecast(runs, 1, {})).split("\n")[-1] == said
+
+
+def test_two_methods_that_come_to_one_run_are_counted_once(place, monkeypatch):
+    monkeypatch.setattr(forecast, "_measured", measured)
+    (place / "twin.toml").write_text(PLAN.split("[methods.matched]")[0] + "[methods.twin]\n")
+    found = trials.forecast(trials.Plan.load("twin.toml"), root=place / "root")
+    assert [run.seconds for run in found.runs] == [48.0, 48.0, 0.0, 0.0]
+
+
+# Signals
+
+
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 128 + signal.SIGTERM)]
+)
+def test_a_signal_ends_preparing_at_once_and_nothing_is_left(tmp_path, number, code):
+    own_files(tmp_path, train=150_000)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "augless", "trial", *OWN, "--out", "out"],
+        cwd=tmp_path,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )
+    for line in process.stderr:
+        if "counting words" in line:
+            break
+    began = time.monotonic()
+    process.send_signal(number)
+    rest = process.stderr.read()
+    process.stderr.close()
+    assert process.wait() == code, rest
+    assert time.monotonic() - began < 10 and "writing test" not in rest and "saving" not in rest
+    assert not [*tmp_path.glob("out/*/prepared/*")]
+
+
+def test_signals_are_noted_from_the_first_look_to_the_end_of_the_work(capfd):
+    before = signal.getsignal(signal.SIGTERM)
+
+    def end(*_):
+        raise KeyboardInterrupt
+
+    signal.signal(signal.SIGTERM, end)
+    try:
+        with terminal.Stop() as stop:
+            with pytest.raises(KeyboardInterrupt):
+                signal.raise_signal(signal.SIGTERM)
+            assert not stop()
+            signal.raise_signal(signal.SIGTERM)
+            assert stop() and stop.by == "SIGTERM"
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGTERM)
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert "saving after this step" in capfd.readouterr().err
