@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import hashlib
 import itertools
 import json
 import multiprocessing
 import os
+import pickle
 import re
 import shutil
 import signal
@@ -113,7 +115,8 @@ def prepare(
     try:
         aside.mkdir(parents=True)
         header = {"fingerprint": inputs, "inputs": _described(corpus), "settings": knobs}
-        _write(corpus, settings, aside, workers, progress, header)
+        with _hired(workers) as hands:
+            _write(corpus, settings, aside, hands, progress, header)
         changed = before is None or _stamps(corpus) != before
         if changed and corpus.fingerprint() != inputs:
             raise corpora.BadData("the files changed while they were read; prepare again")
@@ -132,7 +135,7 @@ def _write(
     corpus: corpora.Corpus,
     settings: Settings,
     folder: Path,
-    workers: int,
+    hands: _Hands,
     progress: Progress,
     header: dict[str, Any],
 ) -> None:
@@ -146,7 +149,7 @@ def _write(
         if split != "train"
         for pair in corpus.pairs(split)
     )
-    counts, kept, reasons = _measure(corpus, settings, tokenisers, held_out, workers, progress)
+    counts, kept, reasons = _measure(corpus, settings, tokenisers, held_out, hands, progress)
     read = len(kept) + reasons["empty"]
     if not kept.any():
         most = max(REASONS[1:], key=lambda reason: reasons[reason])
@@ -165,9 +168,9 @@ def _write(
     sizes: dict[str, int] = {}
     for split in corpus.splits():
         mask = kept if split == "train" else None
-        hands = workers if split == "train" else 1  # the others are too small to share
+        few = hands if split == "train" else _Hands(None)  # the others are too small to share
         sizes[split], statistics[split], made = _encode(
-            corpus, split, codecs, mask, folder, hands, progress
+            corpus, split, codecs, mask, folder, few, progress
         )
         files |= made
     statistics["train"]["read"] = read
@@ -195,7 +198,7 @@ def _measure(
     settings: Settings,
     tokenisers: tuple[text.Tokeniser, ...],
     held_out: frozenset[tuple[str, str]],
-    workers: int,
+    hands: _Hands,
     progress: Progress,
 ) -> tuple[list[Counter[str]], NDArray[np.bool_], Counter[str]]:
     """Read the training pairs once: count the words of those kept, and remember which are."""
@@ -207,7 +210,7 @@ def _measure(
     if settings.filters.duplicates == "drop":
         pairs = _without_duplicates(pairs, first)
     measurer = _Measurer(tokenisers, settings.filters, held_out)
-    for judged, shared, found in _in_order(measurer, pairs, workers):
+    for judged, shared, found in _in_order(measurer, pairs, hands):
         verdicts += judged
         reasons["shared pairs seen"] += shared
         for total, part in zip(counts, found, strict=True):
@@ -263,7 +266,7 @@ def _encode(
     codecs: list[text.Codec],
     kept: NDArray[np.bool_] | None,
     folder: Path,
-    workers: int,
+    hands: _Hands,
     progress: Progress,
 ) -> tuple[int, dict[str, Any], set[str]]:
     """Write one split; return its size, its statistics and the names of its files."""
@@ -284,7 +287,7 @@ def _encode(
     lengths: list[Counter[int]] = [Counter(), Counter()]
     unknown, weights = [0, 0], []
     size = 0
-    for sides, weight in _in_order(_Encoder(tuple(codecs)), pairs, workers):
+    for sides, weight in _in_order(_Encoder(tuple(codecs)), pairs, hands):
         for i, (ids, counts) in enumerate(sides):
             writers[i].write(ids, counts)
             unknown[i] += int((ids == text.UNK).sum())
@@ -410,26 +413,43 @@ def _rules(name: str) -> str:
     return name if len(name) == 2 else "en"
 
 
-def _in_order(
-    function: Callable[[Block], Result], pairs: Iterable[corpora.Pair], workers: int
-) -> Iterator[Result]:
-    """Apply a function to blocks of pairs, in worker processes if asked, results in order."""
-    blocks = _blocks(pairs)
+@dataclass(frozen=True)
+class _Hands:
+    """Processes that all passes over a corpus share: what one pass memoises serves the next."""
+
+    pool: ProcessPoolExecutor | None
+    waiting: int = 0
+    """blocks that may be handed out at once; without a bound the whole corpus would queue up"""
+
+
+@contextlib.contextmanager
+def _hired(workers: int) -> Iterator[_Hands]:
     if workers <= 1:
-        yield from map(function, blocks)
+        yield _Hands(None)
         return
     # A forked worker starts at once, but only a process without threads may fork; torch has some.
-    # The function travels once, not with every block, and keeps what it memoises.
     threads = threading.active_count() > 1 or "torch" in sys.modules
     context = multiprocessing.get_context("spawn" if threads else None)
-    with ProcessPoolExecutor(workers, context, _install, (function, os.getpid())) as pool:
-        waiting: deque[Future[Any]] = deque()
-        for block in blocks:
-            waiting.append(pool.submit(_apply, block))
-            if len(waiting) > 2 * workers:  # a bounded window, or the whole corpus would queue up
-                yield waiting.popleft().result()
-        while waiting:
+    with ProcessPoolExecutor(workers, context, _serve, (os.getpid(),)) as pool:
+        yield _Hands(pool, 2 * workers)
+
+
+def _in_order(
+    function: Callable[[Block], Result], pairs: Iterable[corpora.Pair], hands: _Hands
+) -> Iterator[Result]:
+    """Apply a function to blocks of pairs, in worker processes if there are, results in order."""
+    blocks = _blocks(pairs)
+    if hands.pool is None:
+        yield from map(function, blocks)
+        return
+    content = pickle.dumps(function)
+    waiting: deque[Future[Any]] = deque()
+    for block in blocks:
+        waiting.append(hands.pool.submit(_apply, content, block))
+        if len(waiting) > hands.waiting:
             yield waiting.popleft().result()
+    while waiting:
+        yield waiting.popleft().result()
 
 
 def _blocks(pairs: Iterable[corpora.Pair]) -> Iterator[Block]:
@@ -442,11 +462,7 @@ def _blocks(pairs: Iterable[corpora.Pair]) -> Iterator[Block]:
         size = min(size * 5 // 4, 4 * BLOCK)
 
 
-_installed: list[Callable[[Block], Any]] = []
-
-
-def _install(function: Callable[[Block], Any], parent: int) -> None:
-    _installed[:] = [function]
+def _serve(parent: int) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to answer
     if sys.platform == "linux":  # a worker must not outlive a parent that was killed
         set_parent_death_signal = 1
@@ -455,5 +471,12 @@ def _install(function: Callable[[Block], Any], parent: int) -> None:
             os._exit(1)
 
 
-def _apply(block: Block) -> Any:
-    return _installed[0](block)
+_unpacked: dict[bytes, Callable[[Block], Any]] = {}
+
+
+def _apply(content: bytes, block: Block) -> Any:
+    """Apply a packed function, unpacked once: it comes with every block, which costs little."""
+    if content not in _unpacked:
+        _unpacked.clear()
+        _unpacked[content] = pickle.loads(content)
+    return _unpacked[content](block)

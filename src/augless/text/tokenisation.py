@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Literal, TypeVar, get_args
+from typing import Annotated, Any, Literal, TypeVar, get_args
 
 from augless.text import cleaning
 
@@ -271,9 +271,10 @@ class Tokeniser:
         """Remember the words of each key."""
         return Memo(self.cut)
 
-    def __reduce__(self) -> tuple[type["Tokeniser"], tuple[str, Kind, bool]]:
-        # What was memoised stays behind when a tokeniser is handed to another process.
-        return Tokeniser, (self.language, self.kind, self.lowercase)
+    def __reduce__(self) -> tuple[Any, tuple[str, Kind, bool]]:
+        # What was memoised stays behind when a tokeniser is handed to another process, and what is
+        # memoised there serves all that are handed over.
+        return _unpacked, (self.language, self.kind, self.lowercase)
 
     def fold(self, keys: Counter[str]) -> Counter[str]:
         """Turn counts of keys into counts of words."""
@@ -303,3 +304,8 @@ class Tokeniser:
                 fold()
         fold()
         return counts
+
+
+@functools.cache
+def _unpacked(language: str, kind: Kind, lowercase: bool) -> Tokeniser:
+    return Tokeniser(language, kind, lowercase)
