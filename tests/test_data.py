@@ -3,6 +3,7 @@ import itertools
 import json
 import lzma
 import os
+import pickle
 import random
 import signal
 import subprocess
@@ -76,6 +77,13 @@ def test_every_pair_comes_back_from_the_store(tmp_path, lowercase, joint):
     assert shared == joint
 
 
+def test_what_is_handed_to_a_worker_shares_what_it_memoises():
+    one = pickle.loads(pickle.dumps(text.Tokeniser(language="de")))
+    codec = text.Codec(one, text.Words(min_count=1).learn({"Haus": 1}))
+    assert pickle.loads(pickle.dumps(codec)).tokeniser is one
+    assert pickle.loads(pickle.dumps(text.Tokeniser(language="en"))) != one
+
+
 def test_the_bytes_are_the_same_for_any_number_of_workers(tmp_path, monkeypatch):
     monkeypatch.setattr(data.preparing, "BLOCK", 100)
     alone = data.prepare(TOY, SMALL, tmp_path / "1", name="toy")
@@ -124,11 +132,13 @@ def test_a_killed_prepare_leaves_no_worker_behind():
         "from augless.data import preparing\n"
         "def slow(block): time.sleep(60)\n"
         "pairs = (corpora.Pair('a', 'b') for _ in range(50_000))\n"
-        "list(preparing._in_order(slow, pairs, 2))\n"
+        "with preparing._hired(2) as hands:\n"
+        "    list(preparing._in_order(slow, pairs, hands))\n"
     )
     process = subprocess.Popen([sys.executable, "-c", script])
     listing = Path(f"/proc/{process.pid}/task/{process.pid}/children")
     while len(children := listing.read_text().split()) < 2:
+        assert process.poll() is None
         time.sleep(0.1)
     process.kill()
     process.wait()
