@@ -144,6 +144,8 @@ def test_a_report_knows_what_failed_and_a_new_sitting_tries_it_again(reference, 
 def test_a_failed_combination_is_passed_over_by_a_report_too(tmp_path):
     content = TINY.replace("training = {epochs = 2,", "training = {clip = 0.0, epochs = 2,")
     content = content.replace("radius = [0.5, 2.0]", "radius = [0.5]")
+    content = content.replace('[methods.matched]\nmatches = "exponential"\n', "")
+    content = content.replace('control = "matched"\n', "")
     content += 'training.optimizer = [{name = "sgd", rate = 1e30}, {name = "sgd", rate = 0.1}]\n'
     plan = load(tmp_path, content.replace("seeds = [1, 2]", "seeds = [1]"))
     trial = trials.run(plan, root=tmp_path / "root")
