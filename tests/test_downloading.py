@@ -170,6 +170,34 @@ def test_what_is_fetched_is_what_the_corpus_reads(name, tmp_path):
     assert all(len(bytes.fromhex(digest)) == 32 for digest in digests)
 
 
+@pytest.mark.parametrize("stems", [("train", "val", "test_2016_flickr"), ("train", "valid")])
+def test_files_under_other_names_are_not_doubled(stems, tmp_path, site):
+    corpus = corpora.CORPORA["multi30k-de-en"](path=tmp_path)
+    for stem in stems:
+        for side in ("de", "en"):
+            (tmp_path / f"{stem}.{side}.gz").write_bytes(b"")
+    before = sorted(tmp_path.iterdir())
+    if len(stems) == 3:
+        assert corpus.download() == []
+    else:
+        with pytest.raises(corpora.BadData, match="is here already, under another name"):
+            corpus.download()
+    assert sorted(tmp_path.iterdir()) == before
+
+
+def test_a_download_that_broke_off_goes_on(site, tmp_path, monkeypatch):
+    served, address, _ = site
+    names = [f"{stem}.{side}" for stem in ("train", "tst2012", "tst2013") for side in ("en", "vi")]
+    remotes = [Remote(addresses={f"{address}/{n}": sha256(b"x\n")}, files=(n,)) for n in names]
+    kind = corpora.CORPORA["iwslt15-en-vi"]
+    monkeypatch.setattr(kind, "remotes", tuple(remotes))
+    served |= {f"/{name}": b"x\n" for name in names[:3]}
+    with pytest.raises(Unreachable):
+        kind(path=tmp_path).download()
+    served |= {f"/{name}": b"x\n" for name in names}
+    assert [path.name for path in kind(path=tmp_path).download()] == names[3:]
+
+
 def test_the_verb_fetches_and_prepares(site, tmp_path, monkeypatch, capsys):
     served, address, asked = site
     remotes = []

@@ -196,6 +196,10 @@ def test_records_stand_in_for_a_public_corpus_that_is_not_there_and_only_for_suc
         trials.collect(other, root=root)
 
     shutil.move(away, folder)
+    (folder / "train.de.gz").write_bytes(b"")  # which of the two is meant?
+    book = jobs.Book(plan, jobs.Layout(root), workers=1, progress=lambda *_: None)
+    assert "both there" in book.failure(book.job("De-En", "plain", 1, {}))
+    (folder / "train.de.gz").unlink()
     (folder / "train.de").write_text("ab\n" * 19)  # there, but wrong
     with pytest.raises(corpora.BadData, match=r"train\.de"):
         trials.collect(plan, root=root)
@@ -260,6 +264,7 @@ def test_a_range_and_quoted_names_are_read_back(tmp_path):
         ("methods.plain.seed=3", "methods.plain sets seed"),
         ("tune.exponential.seed=[3]", "tune.exponential sets seed"),
         ("methods.plain.corpus.train=3", "methods.plain sets corpus"),
+        ("tune.exponential.corpus.train=[3]", "tune.exponential sets corpus"),
     ],
 )
 def test_seeds_and_corpora_are_the_plans(change, said, tmp_path):
@@ -267,6 +272,11 @@ def test_seeds_and_corpora_are_the_plans(change, said, tmp_path):
     (tmp_path / "tiny.toml").write_text(content)
     with pytest.raises(trials.BadPlan, match=said):
         trials.Plan.load(str(tmp_path / "tiny.toml"), [change])
+
+
+def test_a_table_of_nothing_to_tune_is_refused(tmp_path):
+    with pytest.raises(trials.BadPlan, match=r"tune\.plain is empty"):
+        load(tmp_path, TINY + "[tune.plain]\n")
 
 
 def test_a_plan_without_a_small_scale_says_so(tmp_path):

@@ -55,7 +55,10 @@ def download(
             folder.mkdir(parents=True, exist_ok=True)
             aside = folder / f".{name}.{os.getpid()}"
             try:
-                aside.write_bytes(content[name])
+                with aside.open("wb") as file:
+                    file.write(content[name])
+                    file.flush()
+                    os.fsync(file.fileno())
                 made.append(aside.replace(folder / name))
             finally:
                 aside.unlink(missing_ok=True)

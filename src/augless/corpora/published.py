@@ -50,6 +50,15 @@ class Published(Corpus):
                 f"no checksum of these files is known, so nothing is downloaded.\n"
                 f"They are published at {self.address}; put them into {reading.name(self.path)}."
             )
+        ours = {self.path / name for remote in self.remotes for name in remote.files}
+        there = [path for path in self.inputs() if path.exists()]
+        if len(there) == len(self.inputs()):  # under whatever names
+            return []
+        if foreign := [path for path in there if path not in ours]:
+            raise BadData(
+                f"{reading.name(foreign[0])} is here already, under another name than downloads "
+                "have.\nComplete this folder by hand, or download into another one."
+            )
         return download(self.remotes, self.path, progress)
 
     def _file(self, *stems: str, below: str = "") -> Path:

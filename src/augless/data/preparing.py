@@ -429,7 +429,8 @@ def _hired(workers: int) -> Iterator[_Hands]:
         return
     # A forked worker starts at once, but only a process without threads may fork; torch has some.
     threads = threading.active_count() > 1 or "torch" in sys.modules
-    context = multiprocessing.get_context("spawn" if threads else None)
+    able = "fork" in multiprocessing.get_all_start_methods()
+    context = multiprocessing.get_context("fork" if able and not threads else "spawn")
     with ProcessPoolExecutor(workers, context, _serve, (os.getpid(),)) as pool:
         yield _Hands(pool, 2 * workers)
 

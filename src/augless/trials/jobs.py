@@ -167,8 +167,8 @@ class Book:
         self._identifiers: dict[tuple[str, tuple[str, ...]], str | None] = {}
         self._records: dict[tuple[str, tuple[str, ...]], Record | None] = {}
         self._all: list[Record] | None = None
-        self._stand_ins: dict[str, str] = {}
-        """label of an absent corpus -> fingerprint of the one that its records are of"""
+        self._stand_ins: dict[str, list[str]] = {}
+        """label of an absent corpus -> checksums of the files that its records are of"""
         self._searches: dict[tuple[str, str], searching.Search] = {}
 
     def check(self) -> None:
@@ -348,9 +348,13 @@ class Book:
         Somebody's own files have no name: if they are not where they should be, any may be meant.
         """
         corpus = self.resolved(job).recipe.corpus
-        if isinstance(corpus, corpora.Files) or not (paths := corpus.inputs()):
+        if isinstance(corpus, corpora.Files):
             return False
-        return not any(path.exists() for path in paths)
+        try:
+            paths = corpus.inputs()
+        except corpora.BadData:  # such as two forms of a file: it is there
+            return False
+        return bool(paths) and not any(path.exists() for path in paths)
 
     def refresh(self, identifier: str) -> None:
         """Look for a run's record again, as it may have left one by now."""
@@ -375,9 +379,10 @@ class Book:
         wanted = settled(self.resolved(job))
         for record in self._all:
             # All of a corpus' runs must have had the same files.
-            same = self._stand_ins.get(job.corpus, record.corpus) == record.corpus
+            files = sorted(file["sha256"] for file in record.inputs) or [record.corpus]
+            same = self._stand_ins.get(job.corpus, files) == files
             if same and record.recipe == wanted and _covers(record, job, self.plan.metrics):
-                self._stand_ins[job.corpus] = record.corpus
+                self._stand_ins[job.corpus] = files
                 return record.with_hypotheses(self.layout.hypotheses(record.id))
         return None
 

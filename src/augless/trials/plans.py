@@ -132,7 +132,7 @@ class Plan:
             for key in {k.split(".")[0] for k in overrides}:
                 if key == "seed":
                     raise BadPlan(f"{where} sets seed; write seeds = [1, 2] for the whole plan")
-                if key == "corpus" and where.startswith("methods."):
+                if key == "corpus" and where.startswith(("methods.", "tune.")):
                     raise BadPlan(f"{where} sets corpus; methods compare on one corpus")
         self._check_tuning()
         ordered = tuple(dict.fromkeys((self.metric, *self.metrics)))
@@ -150,6 +150,8 @@ class Plan:
             _known(f"tune.{method}", method, self.methods)
             if self.methods[method].matches is not None:
                 raise BadPlan(f"tune.{method}: it takes what {self.methods[method].matches!r} has")
+            if not self.tune[method]:
+                raise BadPlan(f"tune.{method} is empty; give values to try, or leave it out")
             if self.searched(method) and not self.budget:
                 raise BadPlan(f"tune.{method} has a range; say how much to try, such as budget = 8")
             sizes[method] = self.budget if self.searched(method) else len(self.points(method))
@@ -244,9 +246,11 @@ def own(
 
     `changes` are key=value: what is no key of a plan is one of a recipe.
     """
-    files = {"train": train, "valid": valid, "test": test, "languages": languages}
-    corpus = {f"recipes.files.corpus.{k}": [str(path) for path in v] for k, v in files.items()}
-    given = spelling.written(corpus)
+    files = {"train": train, "valid": valid, "test": test}
+    # Absolute, so that the plan can be followed from anywhere.
+    corpus = {k: [str(Path(path).absolute()) for path in v] for k, v in files.items()}
+    corpus["languages"] = [*languages]
+    given = spelling.written({f"recipes.files.corpus.{k}": v for k, v in corpus.items()})
     for change in changes:
         key, equals, _ = change.partition("=")
         theirs = bool(equals) and key.split(".")[0] not in KEYS

@@ -94,8 +94,8 @@ class Record:
         content |= {"inputs": record.inputs, "statistics": digest}
         folder.mkdir(parents=True, exist_ok=True)
         # Under a name of its own, so that one rename takes the old record's place with both files.
-        _replace(folder / _statistics(digest), tensors)
-        _replace(folder / _RECORD, _document(runs.finite(content)))
+        replace_file(folder / _statistics(digest), tensors)
+        replace_file(folder / _RECORD, _document(runs.finite(content)))
         for path in folder.iterdir():
             if path.name not in (_RECORD, _statistics(digest)):
                 path.unlink()
@@ -154,7 +154,7 @@ def save_hypotheses(folder: str | Path, hypotheses: Mapping[str, list[str]]) -> 
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     for name, lines in hypotheses.items():
-        _replace(folder / f"{name}.txt", "".join(f"{line}\n" for line in lines).encode())
+        replace_file(folder / f"{name}.txt", "".join(f"{line}\n" for line in lines).encode())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -241,7 +241,8 @@ def _read(path: Path) -> bytes:
     return path.read_bytes()
 
 
-def _replace(path: Path, content: bytes) -> None:
+def replace_file(path: Path, content: bytes) -> None:
+    """Write a file, whole or not at all."""
     aside = path.with_name(f".{path.name}.aside{os.getpid()}")
     try:
         with aside.open("wb") as file:

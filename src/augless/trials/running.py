@@ -19,7 +19,7 @@ from augless import corpora, metrics, runs
 from augless.trials import jobs, worker
 from augless.trials.jobs import Book, Job, Layout, Progress
 from augless.trials.plans import Plan
-from augless.trials.records import SIDES, Entry, Trial
+from augless.trials.records import SIDES, Entry, Trial, replace_file
 
 _COMMAND = "import sys; from augless.trials import worker; sys.exit(worker.main())"
 _TICK = 0.05  # seconds between two looks at the processes
@@ -85,7 +85,8 @@ def run(
     """
     book = opened(plan, root=root, records=records, workers=workers, progress=progress, retry=True)
     book.layout.root.mkdir(parents=True, exist_ok=True)
-    book.layout.plan.write_text(f"# {command}\n{plan.as_toml()}", "utf-8")
+    kept = f"# {' '.join(command.split())}\n{plan.as_toml()}"
+    replace_file(book.layout.plan, kept.encode("utf-8", "replace"))
     pool = _Pool(book, threads=threads, device=device)
     began = spoken = time.monotonic()
     waiting = pool.waiting()
