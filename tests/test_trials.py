@@ -220,6 +220,25 @@ def test_records_of_two_corpora_are_not_mixed(tmp_path):
     assert book.record(second) is None
 
 
+def test_a_record_older_than_a_knob_counts_where_the_knob_has_its_default(tmp_path):
+    plan = load(tmp_path, PUBLIC.replace("FOLDER", str(tmp_path / "nowhere")))
+    book = jobs.Book(plan, jobs.Layout(tmp_path), workers=1, progress=lambda *_: None)
+    resolved = book.resolved(book.job("De-En", "plain", 1, {}))
+    recipe = jobs.settled(resolved)
+    assert jobs.same(recipe, resolved)
+    for key, counts in {
+        "training.patience": True,
+        "search.max_extra": True,
+        "training.epochs": False,  # said by the plan
+        "text.lowercase": False,  # said by the recipe
+        "model.name": False,
+    }.items():
+        older = {name: value for name, value in recipe.items() if name != key}
+        assert older != recipe and jobs.same(older, resolved) == counts, key
+    assert not jobs.same(recipe | {"training.patience": 7}, resolved)
+    assert not jobs.same(recipe | {"training.gone": 7}, resolved)
+
+
 def test_own_files_that_are_gone_are_said_to_be(tmp_path):
     for name in ("train", "valid", "test"):
         for side in ("de", "en"):

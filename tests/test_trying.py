@@ -392,7 +392,7 @@ def test_a_signal_ends_preparing_at_once_and_nothing_is_left(tmp_path, number, c
     rest = process.stderr.read()
     process.stderr.close()
     assert process.wait() == code, rest
-    assert time.monotonic() - began < 10 and "writing test" not in rest and "saving" not in rest
+    assert time.monotonic() - began < 60 and "writing test" not in rest and "saving" not in rest
     assert not [*tmp_path.glob("out/*/prepared/*")]
 
 

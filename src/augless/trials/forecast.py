@@ -45,7 +45,7 @@ class Measured:
     """split -> seconds of the search in the end"""
     epochs: int
     fixed: float = 0.0
-    """seconds of a run besides: the corpus checked, the model built, warmed up and saved"""
+    """seconds of a run besides: the corpus checked, the model built, two steps, a save"""
 
     def seconds(self, splits: tuple[str, ...], share: float = 0.0) -> float:
         """Return what is left of a run when a share of its training is done."""
@@ -269,7 +269,7 @@ def measure(order: worker.Order, began: float) -> Measured:
         validation=0.0 if recipe.metric == "loss" else writing(recipe.validation, "valid"),
         decoding={split: writing(recipe.search, split) for split in held_out},
         epochs=settings.epochs,
-        fixed=max(0.0, fixed - warm * spent / len(timed)),
+        fixed=fixed,
     )
 
 

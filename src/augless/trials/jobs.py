@@ -113,6 +113,15 @@ def settled(resolved: Resolved[Recipe]) -> dict[str, Any]:
     return {key: value for key, value in resolved.values.items() if key not in free}
 
 
+def same(record: Mapping[str, Any], resolved: Resolved[Recipe]) -> bool:
+    """Tell whether a record's recipe is this one; knobs that it does not know had their default."""
+    from augless.recipes.reading import changed
+
+    wanted, said = settled(resolved), changed(resolved.recipe)
+    known = {key: value for key, value in wanted.items() if key in record}
+    return record == known and not said & (wanted.keys() - known.keys())
+
+
 def located(corpus: corpora.Corpus) -> list[str]:
     """List the knobs of a corpus that say where files are."""
     found = []
@@ -376,12 +385,12 @@ class Book:
             for folder in self.layout.records():
                 with contextlib.suppress(BadRecord):
                     self._all.append(Record.load(folder))
-        wanted = settled(self.resolved(job))
+        resolved = self.resolved(job)
         for record in self._all:
             # All of a corpus' runs must have had the same files.
             files = sorted(file["sha256"] for file in record.inputs) or [record.corpus]
-            same = self._stand_ins.get(job.corpus, files) == files
-            if same and record.recipe == wanted and _covers(record, job, self.plan.metrics):
+            fit = self._stand_ins.get(job.corpus, files) == files
+            if fit and same(record.recipe, resolved) and _covers(record, job, self.plan.metrics):
                 self._stand_ins[job.corpus] = files
                 return record.with_hypotheses(self.layout.hypotheses(record.id))
         return None
