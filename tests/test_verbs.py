@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -334,7 +335,14 @@ def test_doctor_says_what_is_here(tmp_path):
     assert facts["devices"].startswith("cpu")
 
 
-@pytest.mark.parametrize("verb", ["prepare", "train", "generate", "score", "list", "doctor"])
+def test_the_version_is_that_of_the_package(tmp_path):
+    assert run("--version", cwd=tmp_path).stdout == f"augless {metadata.version('augless')}\n"
+
+
+VERBS = ["prepare", "train", "generate", "score", "trial", "report", "list", "doctor"]
+
+
+@pytest.mark.parametrize("verb", VERBS)
 def test_help_starts_with_an_example_and_loads_no_torch(verb):
     script = (
         "import sys; from augless import cli\n"

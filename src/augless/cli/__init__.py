@@ -9,7 +9,7 @@ import io
 import os
 import signal
 import sys
-from typing import TextIO
+from typing import Annotated, TextIO
 
 import typer
 
@@ -33,8 +33,21 @@ app = typer.Typer(
 )
 
 
+def _version(asked: bool) -> None:
+    if asked:
+        from importlib import metadata
+
+        print(f"augless {metadata.version('augless')}")
+        raise typer.Exit
+
+
 @app.callback()
-def root() -> None:
+def root(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_version, is_eager=True, help="Show the version."),
+    ] = False,
+) -> None:
     """Train text-generation models as if their data had been augmented, without augmented data.
 
     Examples:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import os
@@ -77,7 +78,7 @@ class Forecast:
 
     @property
     def seconds(self) -> float:
-        """All that is left, shared out: processes are taken not to slow each other down."""
+        """All that is left, shared out."""
         left = [run.seconds for run in self.runs if run.seconds is not None]
         startup = max((one.startup for one in self.measured.values()), default=0.0)
         return startup + max([sum(left) / max(1, self.jobs), *left], default=0.0)
@@ -97,7 +98,8 @@ def forecast(
     """List a plan's runs and estimate their time; corpora are prepared, but no run is begun.
 
     One run of each kind (corpus, model, losses, training) takes a few real steps and writes some
-    sentences. Runs that depend on scores to come are listed with the first combination.
+    sentences, in as many processes as there will be: they slow each other down. Runs that depend
+    on scores to come are listed with the first combination.
     """
     book = running.opened(
         plan, root=root, records=records, workers=workers, progress=progress, retry=True
@@ -110,7 +112,7 @@ def forecast(
         kind = _kind(book, job)
         if kind not in kinds:
             progress(f"measuring {job.method} on {job.corpus}", 0, None)
-            kinds[kind] = _measured(book, job, threads, device)
+            kinds[kind] = _measured(book, job, min(jobs, len(known)), threads, device)
             names[kind] = f"{job.method} on {job.corpus}"
         return kinds[kind]
 
@@ -174,30 +176,45 @@ def _kind(book: Book, job: Job) -> str:
     return json.dumps([job.corpus, kept], sort_keys=True)
 
 
-def _measured(book: Book, job: Job, threads: int, device: str) -> Measured | str:
+def _measured(book: Book, job: Job, count: int, threads: int, device: str) -> Measured | str:
+    """Measure a run in several processes at once; the slowest counts."""
     root = book.layout.root
     root.mkdir(parents=True, exist_ok=True)
-    # Beside the runs to come, as disks differ; cleared away even if the process is killed.
-    with tempfile.TemporaryDirectory(dir=root, prefix=".measured-") as folder:
-        order = worker.Order(
-            job=dataclasses.replace(job, purpose="final"),
-            identifier=Path(folder).name,
-            root=root,
-            metrics=book.plan.metrics,
-            threads=threads,
-            device=device,
-        )
-        count = str(threads)
-        result = subprocess.run(
-            [sys.executable, "-P", "-c", _COMMAND],
-            input=order.line(),
-            capture_output=True,
-            env=os.environ | {"OMP_NUM_THREADS": count, "MKL_NUM_THREADS": count},
-        )
-    if result.returncode:
-        last = result.stderr.decode("utf-8", "replace").strip().split("\n")[-1]
-        return f"exit code {result.returncode}: {last}"
-    return Measured(**json.loads(result.stdout))
+    limits = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS"), str(threads))
+    found, processes = [], []
+    with contextlib.ExitStack() as stack:
+        for _ in range(count):
+            # Beside the runs to come, as disks differ; cleared away even if interrupted.
+            folder = Path(
+                stack.enter_context(tempfile.TemporaryDirectory(dir=root, prefix=".measured-"))
+            )
+            order = worker.Order(
+                job=dataclasses.replace(job, purpose="final"),
+                identifier=folder.name,
+                root=root,
+                metrics=book.plan.metrics,
+                threads=threads,
+                device=device,
+            )
+            (folder / "order").write_bytes(order.line())
+            process = stack.enter_context(
+                subprocess.Popen(
+                    [sys.executable, "-P", "-c", _COMMAND],
+                    stdin=stack.enter_context((folder / "order").open("rb")),
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.PIPE,
+                    env=os.environ | limits,
+                )
+            )
+            stack.callback(process.kill)
+            processes.append(process)
+        for process in processes:
+            result, errors = process.communicate()
+            if process.returncode:
+                last = errors.decode("utf-8", "replace").strip().split("\n")[-1]
+                return f"exit code {process.returncode}: {last}"
+            found.append(Measured(**json.loads(result)))
+    return max(found, key=lambda one: one.seconds(job.splits))
 
 
 def measure(order: worker.Order, began: float) -> Measured:
