@@ -14,8 +14,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from augless import corpora, metrics, trials
-from augless.trials import jobs, plans, records, spelling, summary, worker
+from augless import corpora, metrics, runs, trials
+from augless.trials import jobs, plans, records, running, spelling, summary, worker
 
 TINY = """
 title = "tiny"
@@ -103,7 +103,9 @@ def test_hyper_parameters_are_chosen_on_the_validation_set_and_the_test_set_is_d
     final = [e for e in trial.entries if e.record is not None]
     assert sum(log.count("decoding test") for log in logs) == len(final) == 6
     tried = [trials.Record.load(path) for path in (root / "records").iterdir()]
-    assert [set(record.scores) for record in tried].count({"valid"}) == 1
+    assert sorted(r.seed for r in tried if r.scores.keys() == {"valid"}) == [choice["seed"]] * 2
+    assert choice["seed"] not in {entry.seed for entry in final}  # the best is also the luckiest
+    assert all(entry["seconds"] > 0 for entry in choice["tried"])
     radii = {e.record.recipe["terms.0.weighting.of.radius"] for e in final if e.method == "matched"}
     assert radii == {*choice["values"].values()}
 
@@ -117,6 +119,8 @@ def test_records_alone_make_the_same_table_on_another_machine(reference, tmp_pat
     one, other = values(trial), values(again)
     assert {k: v[:3] for k, v in one.items()} == {k: v[:3] for k, v in other.items()}
     assert again.chosen == trial.chosen
+    shutil.rmtree(tmp_path / "committed")  # what was used of it is kept
+    assert values(trials.collect(plan, root=tmp_path / "new")) == other
 
 
 def test_a_finished_run_keeps_its_best_model_alone(reference):
@@ -239,7 +243,7 @@ def test_a_record_older_than_a_knob_counts_where_the_knob_has_its_default(tmp_pa
     assert not jobs.same(recipe | {"training.gone": 7}, resolved)
 
 
-def test_own_files_that_are_gone_are_said_to_be(tmp_path):
+def test_own_files_that_are_gone_are_known_by_what_a_trial_remembers(tmp_path):
     for name in ("train", "valid", "test"):
         for side in ("de", "en"):
             (tmp_path / f"{name}.{side}").write_text("ab cd\n" * 20)
@@ -252,11 +256,44 @@ def test_own_files_that_are_gone_are_said_to_be(tmp_path):
         budget=0,
         control=None,
     )
-    assert trials.run(plan, root=tmp_path / "root").complete
+    root = tmp_path / "root"
+    whole = trials.run(plan, root=root)
+    assert whole.complete
+    (command,) = {entry.record.command for entry in whole.entries}
+    assert command.endswith(" --threads 1 --device cpu")  # else other bits
     (tmp_path / "train.de").rename(tmp_path / "elsewhere")
     (tmp_path / "train.en").unlink()
+    again = trials.collect(plan, root=root)
+    assert values(again) == values(whole)
+    assert (again.sources, again.references) == (whole.sources, whole.references)
+    assert again.notes == ("files is not on this machine: what is said of it is from records.",)
+    # Of other files nothing is known, whatever they are called.
+    other = load(tmp_path, plan.as_toml().replace("train.de", "other.de"))
     with pytest.raises(corpora.BadData, match="no such file"):
-        trials.collect(plan, root=tmp_path / "root")
+        trials.collect(other, root=root)
+    for damaged in ("[]", "{", '{"x": 1}'):
+        (root / "corpora.json").write_text(damaged)
+        with pytest.raises(corpora.BadData, match="no such file"):
+            trials.collect(plan, root=root)
+
+
+def test_two_trials_do_not_share_a_folder_at_once(tmp_path, monkeypatch):
+    monkeypatch.setattr(running, "_PATIENCE", 0.1)
+    plan, root = load(tmp_path), tmp_path / "root"
+    with running._alone(root):
+        with pytest.raises(runs.Busy, match="in use by another trial"):
+            trials.run(plan, root=root)
+        assert root.exists()
+    assert not root.exists()  # as nothing came of it
+    assert not trials.run(plan, root=root, max_minutes=0).complete
+
+
+def test_a_stop_while_the_weighting_itself_is_chosen_is_no_mistake(tmp_path):
+    tuned = TINY.replace('terms.0.weighting = {name = "exponential"}', "").replace(
+        "terms.0.weighting.radius = [0.5, 2.0]", 'terms.0.weighting = ["exponential", "uniform"]'
+    )
+    trial = trials.run(load(tmp_path, tuned), root=tmp_path / "root", max_minutes=0)
+    assert not trial.complete and all(entry.failure is None for entry in trial.entries)
 
 
 @pytest.mark.parametrize("name", trials.shipped())

@@ -102,6 +102,7 @@ def trial(
             terminal.as_json(watching.forecast(expected)) if as_json else watching.listed(expected)
         )
         return
+    _warn(root, chosen)
     with (
         terminal.Progress() as progress,
         watching.Live(progress, chosen.metric) as live,
@@ -134,7 +135,7 @@ def trial(
             file=sys.stderr,
         )
         raise SystemExit(terminal.STOPPED)
-    if not done:
+    if failed:
         raise SystemExit(watching.code(failed))
 
 
@@ -168,7 +169,7 @@ def report(
     found = trials.collect(chosen, root=root, records=records)
     if all(entry.record is None and entry.failure is None for entry in found.entries):
         raise recipes.BadRecipe(
-            f"no run of {chosen.name} is done below {root}; start augless trial"
+            f"no run of {chosen.name} that counts is done below {root}; start augless trial"
         )
     _report(found, root, as_json)
 
@@ -216,7 +217,9 @@ def _chosen(
         )
     if small:
         raise recipes.BadRecipe("--small is a scale of plans, and there is none for own files")
-    languages = [_ending(path) for path in given["train"]]
+    endings = [_ending(path) for path in given["train"]]
+    alike = len({*endings}) < len(endings)  # as of a.src.txt and a.tgt.txt: no languages
+    languages = ["source", "target"] if alike else endings
     return trials.own(**given, languages=languages, changes=overrides)
 
 
@@ -234,6 +237,22 @@ def _root(out: Path, plan: trials.Plan, files: _Given) -> Path:
     if paths:
         return out / f"own-{hashlib.sha256(bytes(1).join(paths)).hexdigest()[:6]}"
     return out / (f"{plan.name}-small" if plan.small else plan.name)
+
+
+def _warn(root: Path, plan: trials.Plan) -> None:
+    """Say so where a folder held a plan that had the same name and another title."""
+    from augless import trials
+
+    try:
+        earlier = trials.Plan.load(str(root / _PLAN)).title
+    except ValueError:  # none, or none that can be read any more
+        return
+    if earlier != plan.title:
+        print(
+            f"augless: {root} held another plan, {earlier!r}: its page will be replaced, "
+            "its runs stay; --out FOLDER keeps them apart",
+            file=sys.stderr,
+        )
 
 
 def _report(found: trials.Trial, root: Path, as_json: bool) -> None:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 _SPEAK = 30.0  # seconds between two lines where there is no terminal
 _LONGEST = 200  # characters of a reason; the whole of it is in a log
+_BAD_DATA = 3
 _CODE = re.compile(r"\bexit code (\d+):")
 
 
@@ -175,8 +176,14 @@ def failures(found: trials.Trial) -> Iterator[str]:
 
 
 def code(reasons: Iterable[str]) -> int:
-    """Return the exit code that runs failed with, if it was the same for all; else 1."""
-    codes = {int(hit[1]) if (hit := _CODE.search(reason)) else 1 for reason in reasons}
+    """Return the exit code that runs failed with, if it was the same for all; else 1.
+
+    One without a code was killed, or had no corpus.
+    """
+    codes = set()
+    for reason in reasons:
+        hit = _CODE.search(reason)
+        codes.add(int(hit[1]) if hit else 1 if "killed by" in reason else _BAD_DATA)
     return codes.pop() if len(codes) == 1 else 1
 
 

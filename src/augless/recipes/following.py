@@ -131,7 +131,7 @@ def train(
     if tensorboard:
         _summary_writer()
     run = runs.Run.create(
-        folder or runs_root / f"{resolved.name}-{run_name(resolved, prepared)}",
+        folder or runs_root / f"{resolved.name}-{run_name(resolved, prepared.fingerprint)}",
         recipe=identity(resolved),
         corpus=prepared.fingerprint,
         codecs=prepared.codecs,
@@ -183,14 +183,14 @@ def _begin(model: models.Model, start: Path, prepared: data.Prepared) -> None:
         raise BadRecipe(f"training.start: {start}: {error}") from None
 
 
-def run_name(resolved: Resolved[Recipe], prepared: data.Prepared) -> str:
-    """Return a short fingerprint of all that decides a run.
+def run_name(resolved: Resolved[Recipe], corpus: str) -> str:
+    """Return a short fingerprint of all that decides a run, with that of its prepared corpus.
 
     Only of what differs from the defaults: a knob that a later version adds renames no run.
     """
     said = changed(resolved.recipe)
     values = {key: value for key, value in identity(resolved).items() if key in said}
-    content = json.dumps([values, prepared.fingerprint], sort_keys=True)
+    content = json.dumps([values, corpus], sort_keys=True)
     return hashlib.sha256(content.encode()).hexdigest()[:12]
 
 

@@ -101,9 +101,10 @@ def forecast(
     sentences, in as many processes as there will be: they slow each other down. Runs that depend
     on scores to come are listed with the first combination.
     """
-    book = running.opened(
+    book = running.checked(
         plan, root=root, records=records, workers=workers, progress=progress, retry=True
     )
+    book.prepare()
     known = book.jobs()
     kinds: dict[str, Measured | str] = {}
     names: dict[str, str] = {}
@@ -135,12 +136,9 @@ def forecast(
         if (failure := book.failure(job)) is not None:
             found.append(Expected(job, None, 0.0, failure))
             continue
-        # With the first seed, what is chosen has been trained while tuning.
-        tried = job.purpose == "final" and job.seed == plan.seeds[0] and job.method in plan.tune
-        note = "trained while tuning" if tried else "after tuning"
-        run = _expected(job, measured(job), 1.0 if tried else 0.0, note)
+        run = _expected(job, measured(job), 0.0, "after tuning")
         # Which values it will have is not known yet.
-        found.append(dataclasses.replace(run, job=dataclasses.replace(job, tried=()), share=0.0))
+        found.append(dataclasses.replace(run, job=dataclasses.replace(job, tried=())))
     fine = {names[kind]: one for kind, one in kinds.items() if isinstance(one, Measured)}
     return Forecast(found, jobs, fine)
 
@@ -159,7 +157,7 @@ def _later(book: Book) -> list[Job]:
         for method in plan.tune:
             left = plan.budget - len(book.points(corpus, method))
             for point in plan.points(method)[:1] * left:
-                found.append(book.job(corpus, method, plan.seeds[0], point, "tune"))
+                found.append(book.job(corpus, method, plan.tuning_seed, point, "tune"))
     for corpus in plan.recipes:
         for method, entry in plan.methods.items():
             source = entry.matches or method

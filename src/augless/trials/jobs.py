@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import json
 import shlex
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from augless import corpora, data, recipes, text
 from augless.trials import searching
 from augless.trials.plans import BadPlan, Plan, Values
-from augless.trials.records import BadRecord, Record
+from augless.trials.records import BadRecord, Record, replace_file
 from augless.trials.spelling import written
 
 if TYPE_CHECKING:  # brings torch, which help does without
@@ -61,6 +62,11 @@ class Layout:
     def prepared(self) -> Path:
         """Prepared corpora."""
         return self.root / "prepared"
+
+    @property
+    def corpora(self) -> Path:
+        """Which corpora were prepared, by where they came from."""
+        return self.root / "corpora.json"
 
     @property
     def search(self) -> Path:
@@ -262,7 +268,7 @@ class Book:
         return self._searches[key]
 
     def _try(self, corpus: str, method: str, point: Values) -> Job:
-        return self.job(corpus, method, self.plan.seeds[0], point, "tune")
+        return self.job(corpus, method, self.plan.tuning_seed, point, "tune")
 
     def _outcome(self, corpus: str, method: str, point: Values) -> searching.Outcome | None:
         """Return what came of a combination; None while that is not known."""
@@ -271,7 +277,8 @@ class Book:
         if record is None and failure is None:
             return None
         score = record.scores["valid"][self.plan.metric]["value"] if record else None
-        return {"values": point, "score": score, "failure": failure}
+        seconds = record.result["seconds"] if record else None
+        return {"values": point, "score": score, "failure": failure, "seconds": seconds}
 
     def choice(self, corpus: str, method: str) -> dict[str, Any] | None:
         """Return what was best on the validation set; None while that is not known.
@@ -293,7 +300,7 @@ class Book:
             "values": best["values"] if best else {},
             "score": best["score"] if best else None,
             "metric": self.plan.metric,
-            "seed": self.plan.seeds[0],
+            "seed": self.plan.tuning_seed,
             "tried": tried,
         }
 
@@ -306,10 +313,7 @@ class Book:
 
     def prepared(self, job: Job) -> data.Prepared | corpora.BadData:
         """Return a run's corpus, prepared once for all runs on it, or why it cannot be."""
-        resolved = self.resolved(job)
-        values = resolved.values
-        parts = {k: v for k, v in values.items() if k.split(".")[0] in ("corpus", "text")}
-        key = str(sorted(parts.items(), key=str))
+        resolved, key = self.resolved(job), self._source(job)
         if key not in self._prepared:
             recipe = resolved.recipe
             try:
@@ -325,19 +329,54 @@ class Book:
                 self._prepared[key] = error
         return self._prepared[key]
 
+    def _source(self, job: Job) -> str:
+        """Return what says where a run's corpus is and how it is prepared."""
+        values = self.resolved(job).values
+        parts = {k: v for k, v in values.items() if k.split(".")[0] in ("corpus", "text")}
+        return json.dumps(parts, sort_keys=True)
+
     def identifier(self, job: Job) -> str | None:
-        """Return what a run is called; None where its corpus is not there."""
+        """Return what a run is called; None where nobody knows its corpus."""
         from augless.recipes import following
 
         key = (job.recipe, job.overrides)
         if key not in self._identifiers:
             prepared = self.prepared(job)
-            self._identifiers[key] = (
-                None
-                if isinstance(prepared, corpora.BadData)
-                else following.run_name(self.resolved(job), prepared)
+            if not isinstance(prepared, corpora.BadData):
+                fingerprint: str | None = prepared.fingerprint
+            else:
+                fingerprint = self._remembered(job) if self.gone(job) else None
+            self._identifiers[key] = fingerprint and following.run_name(
+                self.resolved(job), fingerprint
             )
         return self._identifiers[key]
+
+    def remember(self) -> None:
+        """Keep what this trial was done with, for reports: records, and which corpora they are of.
+
+        So that a page can be made again when corpora or the folder of others' records are gone.
+        """
+        known = self._corpora()
+        for job in self.jobs():
+            prepared, record = self.prepared(job), self.record(job)
+            if not isinstance(prepared, corpora.BadData):
+                known[self._source(job)] = prepared.fingerprint
+            if record is not None and not self.layout.record(record.id).exists():
+                record.save(self.layout.record(record.id))
+        content = json.dumps(known, indent=1, sort_keys=True)
+        replace_file(self.layout.corpora, content.encode())
+
+    def _corpora(self) -> dict[str, str]:
+        try:
+            found = json.loads(self.layout.corpora.read_bytes())
+        except (OSError, ValueError, RecursionError):
+            return {}
+        return found if isinstance(found, dict) else {}
+
+    def _remembered(self, job: Job) -> str | None:
+        """Return the fingerprint that a corpus had when it was prepared here last."""
+        found = self._corpora().get(self._source(job))
+        return found if isinstance(found, str) else None
 
     def record(self, job: Job) -> Record | None:
         """Return what the run left, if it is done: here, or on whatever machine."""
@@ -351,19 +390,24 @@ class Book:
             self._records[key] = found
         return self._records[key]
 
+    def gone(self, job: Job) -> bool:
+        """Tell whether files of a run's corpus are missing."""
+        return not all(there) if (there := self._there(job)) else False
+
     def absent(self, job: Job) -> bool:
         """Tell whether a run's corpus is a public one that is not on this machine.
 
         Somebody's own files have no name: if they are not where they should be, any may be meant.
         """
-        corpus = self.resolved(job).recipe.corpus
-        if isinstance(corpus, corpora.Files):
+        if isinstance(self.resolved(job).recipe.corpus, corpora.Files):
             return False
+        return not any(there) if (there := self._there(job)) else False
+
+    def _there(self, job: Job) -> list[bool]:
         try:
-            paths = corpus.inputs()
+            return [path.exists() for path in self.resolved(job).recipe.corpus.inputs()]
         except corpora.BadData:  # such as two forms of a file: it is there
-            return False
-        return bool(paths) and not any(path.exists() for path in paths)
+            return []
 
     def refresh(self, identifier: str) -> None:
         """Look for a run's record again, as it may have left one by now."""

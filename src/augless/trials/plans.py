@@ -116,6 +116,8 @@ class Plan:
     def __post_init__(self) -> None:
         if not self.recipes or not self.methods:
             raise BadPlan(f"{self.name}: a plan needs at least one recipe and one method")
+        if Path(self.name).name != self.name or self.name.startswith("."):
+            raise BadPlan(f"name is {self.name!r}; it names a folder, so no / and no dot in front")
         if not self.seeds or len({*self.seeds}) < len(self.seeds) or min(self.seeds) < 0:
             raise BadPlan(f"seeds are {list(self.seeds)}; they must be different, 0 or more")
         for key, method in (("baseline", self.baseline), ("control", self.control)):
@@ -162,6 +164,15 @@ class Plan:
         if self.budget not in (0, budget):
             raise BadPlan(f"budget is {self.budget}, but tune has {budget} combinations a method")
         object.__setattr__(self, "budget", budget)
+
+    @property
+    def tuning_seed(self) -> int:
+        """The seed that knobs are chosen with: none of the others.
+
+        The best of several runs is also the luckiest. Were it a final run, every tuned method would
+        be ahead by that luck.
+        """
+        return next(seed for seed in itertools.count() if seed not in self.seeds)
 
     @staticmethod
     def load(plan: str, overrides: Sequence[str] = (), *, small: bool = False) -> Plan:

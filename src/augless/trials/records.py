@@ -181,8 +181,8 @@ class Trial:
     references: dict[str, list[str]]
     chosen: dict[str, dict[str, Any]]
     """method -> label of the recipe -> what was chosen on the validation set: "values" (dotted key
-    -> value), "score", "metric", "seed", and "tried", a list of {"values", "score", "failure"};
-    methods without knobs to tune are not here"""
+    -> value), "score", "metric", "seed", and "tried", a list of {"values", "score", "failure",
+    "seconds"}; methods without knobs to tune are not here"""
     command: str = ""
     """how to repeat all of it"""
     notes: tuple[str, ...] = ()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import json
 import math
 import os
@@ -10,7 +11,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ from augless.trials.records import SIDES, Entry, Trial, replace_file
 _COMMAND = "import sys; from augless.trials import worker; sys.exit(worker.main())"
 _TICK = 0.05  # seconds between two looks at the processes
 _SPEAK = 1.0  # seconds between two statuses
+_PATIENCE = 5.0  # seconds; processes of a trial that was killed are gone by then
 
 
 @dataclass(frozen=True)
@@ -83,9 +85,23 @@ def run(
     and any number of interruptions. Whether all is done: `Trial.complete`. The plan is kept in the
     folder, with the command that repeats it.
     """
-    book = opened(plan, root=root, records=records, workers=workers, progress=progress, retry=True)
-    book.layout.root.mkdir(parents=True, exist_ok=True)
-    kept = f"# {' '.join(command.split())}\n{plan.as_toml()}"
+    book = checked(plan, root=root, records=records, workers=workers, progress=progress, retry=True)
+    with _alone(book.layout.root):
+        book.prepare()
+        return _run(book, jobs, threads, device, max_minutes, command, stop, on_status)
+
+
+def _run(
+    book: Book,
+    jobs: int,
+    threads: int,
+    device: str,
+    max_minutes: float,
+    command: str,
+    stop: Callable[[], bool],
+    on_status: Callable[[Status], None],
+) -> Trial:
+    kept = f"# {' '.join(command.split())}\n{book.plan.as_toml()}"
     replace_file(book.layout.plan, kept.encode("utf-8", "replace"))
     pool = _Pool(book, threads=threads, device=device)
     began = spoken = time.monotonic()
@@ -107,10 +123,38 @@ def run(
     finally:
         pool.close()
     on_status(pool.status())
+    book.remember()
     return summarised(book)
 
 
-def opened(
+@contextlib.contextmanager
+def _alone(root: Path) -> Iterator[None]:
+    """Hold a trial's folder: two at once would take each other's runs for failures."""
+    root.mkdir(parents=True, exist_ok=True)
+    descriptor = os.open(root, os.O_RDONLY)
+    patience = time.monotonic() + _PATIENCE
+    try:
+        while True:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() > patience:
+                    raise runs.Busy(
+                        f"{root} is in use by another trial\n"
+                        "wait until it is done, or keep this one elsewhere: --out FOLDER"
+                    ) from None
+                time.sleep(_TICK)
+        try:
+            yield
+        finally:
+            with contextlib.suppress(OSError):  # unless nothing came of it, something is in there
+                root.rmdir()
+    finally:
+        os.close(descriptor)
+
+
+def checked(
     plan: Plan,
     *,
     root: str | Path,
@@ -119,17 +163,18 @@ def opened(
     progress: Progress = lambda stage, done, total: None,
     retry: bool = False,
 ) -> Book:
-    """Check a plan and prepare its corpora; with `retry`, runs that failed count as not tried."""
+    """Check a plan before any work; with `retry`, runs that failed count as not tried."""
     layout = Layout(Path(root), None if records is None else Path(records))
     book = Book(plan, layout, workers=workers, progress=progress, retry=retry)
     book.check()
-    book.prepare()
     return book
 
 
 def collect(plan: Plan, *, root: str | Path, records: str | Path | None = None) -> Trial:
     """Return what is known of a plan, without running anything."""
-    return summarised(opened(plan, root=root, records=records))
+    book = checked(plan, root=root, records=records)
+    book.prepare()
+    return summarised(book)
 
 
 def summarised(book: Book) -> Trial:
@@ -139,6 +184,7 @@ def summarised(book: Book) -> Trial:
     sources, references = {}, {}
     notes = []
     chosen: dict[str, dict[str, Any]] = {}
+    known = book.jobs()
     for corpus in plan.recipes:
         for method, knobs in plan.methods.items():
             source = knobs.matches or method
@@ -151,21 +197,27 @@ def summarised(book: Book) -> Trial:
                     if choice["score"] is None:
                         reasons = [entry["failure"] for entry in choice["tried"]]
                         blocked = f"nothing could be chosen for {source}: {reasons[0]}"
+            ready = source not in plan.tune or (bool(point) and blocked is None)
             for seed in plan.seeds:
-                job = book.job(corpus, method, seed, point)
-                ready = source not in plan.tune or (bool(point) and blocked is None)
-                record = book.record(job) if ready else None
-                failure = book.failure(job) if ready and record is None else blocked
+                record, failure = None, blocked
+                if ready:  # else nobody knows which run it will be
+                    job = book.job(corpus, method, seed, point)
+                    record = book.record(job)
+                    failure = book.failure(job) if record is None else None
                 entries.append(
                     Entry(corpus=corpus, method=method, seed=seed, record=record, failure=failure)
                 )
-        job = book.job(corpus, plan.baseline, plan.seeds[0], {})
+        job = next(job for job in known if job.corpus == corpus)
         if not isinstance(book.prepared(job), corpora.BadData):
             both = jobs.lines(book.resolved(job).recipe.corpus, "test")
             sources[corpus], references[corpus] = both
-        elif book.absent(job):
-            notes.append(f"{corpus} is not on this machine: what is said of it is from records.")
-            for record in (e.record for e in entries if e.corpus == corpus and e.record):
+        elif book.gone(job):
+            left = [e.record for e in entries if e.corpus == corpus and e.record]
+            if left:
+                notes.append(
+                    f"{corpus} is not on this machine: what is said of it is from records."
+                )
+            for record in left:
                 if (kept := record.hypotheses or {}) and {*SIDES} <= {*kept}:
                     sources[corpus], references[corpus] = (kept[side] for side in SIDES)
                     break

@@ -238,7 +238,7 @@ def _score(order: Order, run: runs.Run, resolved: recipes.Resolved[Recipe]) -> N
         corpus=prepared.fingerprint,
         inputs=prepared.manifest["inputs"],
         versions={key: str(value) for key, value in run.versions.items()},
-        command=jobs.portable(job, resolved),
+        command=f"{jobs.portable(job, resolved)} --threads {order.threads} --device {order.device}",
         result=result,
         scores=scores,
         statistics=statistics,
