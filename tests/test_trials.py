@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from augless import corpora, metrics, runs, trials
-from augless.trials import jobs, plans, records, running, spelling, summary, worker
+from augless.trials import jobs, plans, records, spelling, summary, worker
 
 TINY = """
 title = "tiny"
@@ -277,10 +277,17 @@ def test_own_files_that_are_gone_are_known_by_what_a_trial_remembers(tmp_path):
             trials.collect(plan, root=root)
 
 
+def test_published_numbers_stay_those_of_the_plans_own_metric():
+    plan = trials.Plan.load("table1", ["metric=chrf"])
+    assert plan.metric == "chrf" and plan.published("CE", "De-En") is None
+    assert plan.methods["CE"].published["De-En"] == {"bleu-tokenised": 27.98}
+    assert plan.published_only["CE+BT"]["De-En"] == {"bleu-tokenised": 29.35}
+
+
 def test_two_trials_do_not_share_a_folder_at_once(tmp_path, monkeypatch):
-    monkeypatch.setattr(running, "_PATIENCE", 0.1)
+    monkeypatch.setattr(jobs, "_PATIENCE", 0.1)
     plan, root = load(tmp_path), tmp_path / "root"
-    with running._alone(root):
+    with jobs.Layout(root).alone():
         with pytest.raises(runs.Busy, match="in use by another trial"):
             trials.run(plan, root=root)
         assert root.exists()
@@ -616,7 +623,7 @@ def test_a_bad_plan_is_refused_in_a_line(change, message):
     content = {"title": "t", "recipes": ["toy-de-en"], "methods": {"plain": {}}} | change
     with pytest.raises(trials.BadPlan) as caught:
         plans._strict("", content, plans.KEYS)
-        plans._built("bad", content, False)
+        plans._built("bad", content, False, "bleu")
     assert message in str(caught.value)
     assert len(str(caught.value).splitlines()) <= 3
 

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import fcntl
 import json
+import os
 import shlex
-from collections.abc import Callable, Iterable, Mapping
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from augless import corpora, data, recipes, text
+from augless import corpora, data, recipes, runs, text
 from augless.trials import searching
 from augless.trials.plans import BadPlan, Plan, Values
 from augless.trials.records import BadRecord, Record, replace_file
@@ -24,6 +27,8 @@ if TYPE_CHECKING:  # brings torch, which help does without
 Purpose = Literal["tune", "final"]
 Progress = Callable[[str, int, int | None], None]
 Failure = str
+
+_PATIENCE = 5.0  # seconds; processes of a trial that was killed are gone by then
 
 
 @dataclass(frozen=True)
@@ -97,6 +102,32 @@ class Layout:
     def log(self, identifier: str) -> Path:
         """What the process of a run printed."""
         return self.root / "logs" / f"{identifier}.log"
+
+    @contextlib.contextmanager
+    def alone(self) -> Iterator[None]:
+        """Hold the folder: two trials at once would take each other's runs for failures."""
+        self.root.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(self.root, os.O_RDONLY)
+        patience = time.monotonic() + _PATIENCE
+        try:
+            while True:
+                try:
+                    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    break
+                except BlockingIOError:
+                    if time.monotonic() > patience:
+                        raise runs.Busy(
+                            f"{self.root} is in use by another trial\n"
+                            "wait until it is done, or keep this one elsewhere: --out FOLDER"
+                        ) from None
+                    time.sleep(0.05)
+            try:
+                yield
+            finally:
+                with contextlib.suppress(OSError):  # if nothing came of it, nothing is in there
+                    self.root.rmdir()
+        finally:
+            os.close(descriptor)
 
     def records(self) -> list[Path]:
         """List the folders that may hold records."""

@@ -40,6 +40,7 @@ KEYS = (
 )
 
 
+_METRIC = "bleu"
 _OWN = "own"  # followed with somebody's files only
 
 
@@ -190,13 +191,15 @@ class Plan:
         if scale and small:
             _strict("small", _table("small", scale), KEYS[:-1])
             content = _scaled(content, scale)
+        # What published numbers are of, whatever is asked for.
+        said = _string("metric", content.get("metric", _METRIC))
         for override in overrides:
             key, equals, value = override.partition("=")
             if not equals or not key:
                 raise BadPlan(f"{override!r} is not key=value, such as seeds=[1]")
             _assign(content, key, reading.toml_value(value))
         _strict("", content, KEYS)
-        return _built(name, content, small)
+        return _built(name, content, small, said)
 
     def as_toml(self) -> str:
         """Write the plan, at the scale it has, so that it is read back as it is."""
@@ -286,18 +289,17 @@ def _read(plan: str) -> tuple[str, dict[str, Any]]:
     return plan, tomllib.loads((_folder() / f"{plan}.toml").read_text("utf-8"))
 
 
-def _built(name: str, content: Mapping[str, Any], small: bool) -> Plan:
+def _built(name: str, content: Mapping[str, Any], small: bool, said: str) -> Plan:
     for key in ("title", "recipes", "methods"):
         if key not in content:
             raise BadPlan(f"{name}: {key} is not given")
     labels = _bases(content["recipes"])
     methods = {
-        method: _method(f"methods.{method}", _table(f"methods.{method}", table), content, labels)
+        method: _method(f"methods.{method}", _table(f"methods.{method}", table), said, labels)
         for method, table in _table("methods", content["methods"]).items()
     }
-    metric = _string("metric", content.get("metric", "bleu"))
     only = {
-        row: _published(f"published_only.{row}", table, metric, labels)
+        row: _published(f"published_only.{row}", table, said, labels)
         for row, table in _table("published_only", content.get("published_only", {})).items()
     }
     spaces = {
@@ -317,7 +319,7 @@ def _built(name: str, content: Mapping[str, Any], small: bool) -> Plan:
         seeds=tuple(_numbers("seeds", content.get("seeds", [1, 2, 3]))),
         baseline=_string("baseline", content.get("baseline", next(iter(methods), "plain"))),
         control=None if control is None else _string("control", control),
-        metric=metric,
+        metric=_string("metric", content.get("metric", _METRIC)),
         metrics=tuple(_strings("metrics", content.get("metrics", []))),
         tune=spaces,
         budget=_numbers("budget", [content.get("budget", 0)])[0],
@@ -347,10 +349,9 @@ def _bases(given: Any) -> dict[str, Base]:
 
 
 def _method(
-    where: str, given: Mapping[str, Any], content: Mapping[str, Any], labels: Mapping[str, Base]
+    where: str, given: Mapping[str, Any], metric: str, labels: Mapping[str, Base]
 ) -> Method:
     table = dict(given)
-    metric = content.get("metric", "bleu")
     published = _published(f"{where}.published", table.pop("published", {}), metric, labels)
     matches, series, at = (table.pop(key, None) for key in ("matches", "series", "at"))
     if at is not None and (isinstance(at, bool) or not isinstance(at, int | float)):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
 import math
 import os
@@ -11,7 +10,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -25,7 +24,6 @@ from augless.trials.records import SIDES, Entry, Trial, replace_file
 _COMMAND = "import sys; from augless.trials import worker; sys.exit(worker.main())"
 _TICK = 0.05  # seconds between two looks at the processes
 _SPEAK = 1.0  # seconds between two statuses
-_PATIENCE = 5.0  # seconds; processes of a trial that was killed are gone by then
 
 
 @dataclass(frozen=True)
@@ -86,7 +84,7 @@ def run(
     folder, with the command that repeats it.
     """
     book = checked(plan, root=root, records=records, workers=workers, progress=progress, retry=True)
-    with _alone(book.layout.root):
+    with book.layout.alone():
         book.prepare()
         return _run(book, jobs, threads, device, max_minutes, command, stop, on_status)
 
@@ -125,33 +123,6 @@ def _run(
     on_status(pool.status())
     book.remember()
     return summarised(book)
-
-
-@contextlib.contextmanager
-def _alone(root: Path) -> Iterator[None]:
-    """Hold a trial's folder: two at once would take each other's runs for failures."""
-    root.mkdir(parents=True, exist_ok=True)
-    descriptor = os.open(root, os.O_RDONLY)
-    patience = time.monotonic() + _PATIENCE
-    try:
-        while True:
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                if time.monotonic() > patience:
-                    raise runs.Busy(
-                        f"{root} is in use by another trial\n"
-                        "wait until it is done, or keep this one elsewhere: --out FOLDER"
-                    ) from None
-                time.sleep(_TICK)
-        try:
-            yield
-        finally:
-            with contextlib.suppress(OSError):  # unless nothing came of it, something is in there
-                root.rmdir()
-    finally:
-        os.close(descriptor)
 
 
 def checked(
