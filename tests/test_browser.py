@@ -3,6 +3,7 @@
 AUGLESS_CHROMIUM names the browser if it is not on the path.
 """
 
+import base64
 import os
 import shutil
 from pathlib import Path
@@ -14,7 +15,7 @@ from augless.reports import answers, evidence
 from test_reports import hostile, plan_of, synthetic
 
 SCREENS = ("desk", "phone")
-SIZES = {"desk": (1280, 900), "phone": (390, 844), "paper": (673, 1000)}
+SIZES = {"desk": (1280, 900), "phone": (375, 844), "paper": (673, 1000)}
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 
 
@@ -35,7 +36,9 @@ def browser():
         pytest.skip(f"there is no Chromium on the path: none of {', '.join(NAMES)}")
     with sync_api.sync_playwright() as playwright:
         # A container seldom lets Chromium build its sandbox; the page is our own.
-        found = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        found = playwright.chromium.launch(
+            executable_path=path, args=["--no-sandbox"], timeout=180_000
+        )
         yield found
         found.close()
 
@@ -107,26 +110,28 @@ def luminance(colour):
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
 
+# A colour as numbers: a canvas knows every way in which CSS writes one.
+COLOURS = """([what, property]) => {
+  const canvas = document.createElement("canvas").getContext("2d");
+  const found = new Set();
+  for (const element of document.querySelectorAll(what)) {
+    canvas.fillStyle = getComputedStyle(element)[property];
+    canvas.fillRect(0, 0, 1, 1);
+    const [r, g, b] = canvas.getImageData(0, 0, 1, 1).data;
+    found.add(`rgb(${r}, ${g}, ${b})`);
+  }
+  return [...found];
+}"""
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_lines_and_words_stand_out_from_the_paper(browser, path, scheme):
-    # A colour as numbers: a canvas knows every way in which CSS writes one.
-    script = """([what, property]) => {
-      const canvas = document.createElement("canvas").getContext("2d");
-      const found = new Set();
-      for (const element of document.querySelectorAll(what)) {
-        canvas.fillStyle = getComputedStyle(element)[property];
-        canvas.fillRect(0, 0, 1, 1);
-        const [r, g, b] = canvas.getImageData(0, 0, 1, 1).data;
-        found.add(`rgb(${r}, ${g}, ${b})`);
-      }
-      return [...found];
-    }"""
     with Visit(browser, path, "desk", scheme) as visit:
-        (paper,) = visit.page.evaluate(script, ["body", "backgroundColor"])
+        (paper,) = visit.page.evaluate(COLOURS, ["body", "backgroundColor"])
         kinds = [("svg .line", "stroke", 3.0), ("svg text.of", "fill", 4.5)]
         kinds += [("p, dd, td, li, h2", "color", 4.5), ("svg text", "fill", 3.4)]
         for what, property, least in kinds:
-            for colour in visit.page.evaluate(script, [what, property]):
+            for colour in visit.page.evaluate(COLOURS, [what, property]):
                 low, high = sorted([luminance(paper), luminance(colour)])
                 contrast = (high + 0.05) / (low + 0.05)
                 assert contrast >= least, f"{what} in {colour} has {contrast:.2f} on {paper}"
@@ -151,8 +156,9 @@ def test_a_method_can_be_hidden_without_a_script(browser, path):
         line = visit.page.locator("svg .line.of-4").first
         assert line.evaluate("e => getComputedStyle(e).opacity") == "1"
         visit.page.locator("#show-4").uncheck()
-        visit.page.wait_for_timeout(400)
-        assert float(line.evaluate("e => getComputedStyle(e).opacity")) < 0.2
+        visit.page.wait_for_function(
+            "e => getComputedStyle(e).opacity < 0.2", arg=line.element_handle()
+        )
 
 
 def test_the_page_prints(browser, path, shots):
@@ -173,6 +179,47 @@ def test_the_page_prints(browser, path, shots):
         page.pdf(path=shots / "page.pdf", format="A4")
         assert (shots / "page.pdf").stat().st_size > 10_000
         assert visit.complaints == []
+
+
+def test_print_is_dark_on_white_whatever_the_screen_is(browser, path):
+    with Visit(browser, path, "paper", "dark", media="print") as visit:
+        for what in ("body", "td", "svg text", ".answer b", ".better, .worse", "svg .line"):
+            key = {"svg text": "fill", "svg .line": "stroke"}.get(what, "color")
+            for colour in visit.page.evaluate(COLOURS, [what, key]):
+                assert luminance(colour) < 0.35, f"{what} is printed in {colour}"
+        (mark,) = visit.page.evaluate(COLOURS, ["mark", "backgroundColor"])
+        assert luminance(mark) > 0.7
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_a_table_that_goes_on_shows_it_at_its_side(browser, path, scheme):
+    # How far the outermost columns of pixels are from the paper, at the left and the right.
+    script = """async ([png, paper]) => {
+      const picture = new Image();
+      picture.src = "data:image/png;base64," + png;
+      await picture.decode();
+      const canvas = new OffscreenCanvas(picture.width, picture.height).getContext("2d");
+      canvas.drawImage(picture, 0, 0);
+      return [1, picture.width - 2].map(x => {
+        const pixels = canvas.getImageData(x, 0, 1, picture.height).data;
+        const apart = [];
+        for (let i = 0; i < pixels.length; i += 4) apart.push(Math.abs(pixels[i] - paper));
+        return apart.sort((a, b) => a - b)[apart.length >> 1];
+      });
+    }"""
+    with Visit(browser, path, "phone", scheme) as visit:
+        page = visit.page
+        (colour,) = page.evaluate(COLOURS, ["body", "backgroundColor"])
+        paper = int(colour.strip("rgb()").split(",")[0])
+        region = page.locator(".scroll[aria-label^='Table of']").first
+        width, whole = region.evaluate("e => [e.clientWidth, e.scrollWidth]")
+        assert whole > width + 50
+        sides = {}
+        for place in (0, whole):
+            region.evaluate("(e, place) => e.scrollLeft = place", place)
+            png = base64.b64encode(region.screenshot()).decode()
+            sides[place] = page.evaluate(script, [png, paper])
+        assert sides[0][1] > 20 and sides[whole][1] < 4, sides
 
 
 @pytest.mark.parametrize("size", SCREENS)

@@ -146,7 +146,7 @@ def on_a_terminal(*arguments, cwd, env):
         cwd=cwd,
         stdout=subprocess.DEVNULL,
         stderr=terminal,
-        env={**os.environ, "TERM": "xterm-256color", **env},
+        env={**os.environ, "TERM": "xterm-256color", "COLUMNS": "100", **env},
     )
     os.close(terminal)
     written = b""

@@ -628,7 +628,7 @@ def stanford(folder):
 def multi30k(folder):
     for stem in ("train", "val", "test_2016_flickr", "test_2017_flickr"):
         for side in ("de", "en", "fr"):
-            text = gzip.compress(f"{stem} {side}\n".encode())
+            text = gzip.compress(f"{stem} {side}\n".encode(), mtime=0)
             write(folder / f"data/task1/raw/{stem}.{side}.gz", text)
     return folder
 

@@ -130,7 +130,7 @@ def test_a_killed_prepare_leaves_no_worker_behind():
         "import time\n"
         "from augless import corpora, data\n"
         "from augless.data import preparing\n"
-        "def slow(block): time.sleep(60)\n"
+        "def slow(block): time.sleep(600)\n"
         "pairs = (corpora.Pair('a', 'b') for _ in range(50_000))\n"
         "with preparing._hired(2) as hands:\n"
         "    list(preparing._in_order(slow, pairs, hands))\n"

@@ -3,6 +3,7 @@
 import hashlib
 import http.server
 import io
+import signal
 import socket
 import tarfile
 import threading
@@ -14,6 +15,14 @@ from augless import corpora
 from augless.cli import main
 from augless.corpora import downloading
 from augless.corpora.downloading import Remote, Unreachable, download
+
+
+@pytest.fixture(autouse=True)
+def handlers():
+    """Put back what the command line does with a signal."""
+    before = signal.getsignal(signal.SIGTERM)
+    yield
+    signal.signal(signal.SIGTERM, before)
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ import signal
 import time
 
 import pytest
+import torch._dynamo  # noqa: F401  # an optimiser loads it; here, before any fork
 
 import test_training as quick
 from augless import runs
@@ -74,9 +75,13 @@ def survive(folder, case, draws, seconds):
 @pytest.mark.parametrize("case", CASES)
 def test_kills_at_random_moments_change_no_bit(tmp_path, ends, case):
     expected, seconds = ends(case)
-    hits = survive(tmp_path / "run", case, random.Random(7), seconds)
+    for attempt in range(6):  # a machine may be faster now than when it was timed
+        folder = tmp_path / f"run {attempt}"
+        hits = survive(folder, case, random.Random(7), seconds / 4**attempt)
+        if hits >= 2:
+            break
     assert hits >= 2  # else this tested nothing
-    assert quick.everything(runs.Run.open(tmp_path / "run")) == expected
+    assert quick.everything(runs.Run.open(folder)) == expected
 
 
 SOME = ["save-file-written:3", "best-renamed:1", "log-written:3"]

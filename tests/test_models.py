@@ -479,4 +479,4 @@ def test_a_model_learns_to_copy_and_to_reverse(name, task):
     trained(model, fresh, 200)
     batch = fresh()
     right = greedy(model, batch) == batch.target
-    assert right[batch.target_mask].double().mean() >= 0.95
+    assert right[batch.target_mask].double().mean() >= 0.9

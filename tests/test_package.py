@@ -42,6 +42,17 @@ def test_the_wheel_works_in_a_clean_environment(wheel, tmp_path):
     run(sys.executable, "-m", "venv", str(tmp_path / "venv"))
     python = str(tmp_path / "venv" / "bin" / "python")
     constraints = str(ROOT / "constraints.txt")
-    run(python, "-m", "pip", "install", "--quiet", "--constraint", constraints, str(wheel))
+    run(
+        python,
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        "--retries",
+        "10",
+        "--constraint",
+        constraints,
+        str(wheel),
+    )
     output = run(python, "-I", "-W", "error", "-c", USE, cwd=tmp_path)
     assert output.startswith("weights")

@@ -1,5 +1,6 @@
 import itertools
 import math
+import os
 
 import numpy as np
 import pytest
@@ -471,6 +472,7 @@ def lonely(rank):
 
 def rank_main(rank, ranks, folder):
     torch.set_num_threads(1)
+    os.environ["GLOO_SOCKET_IFNAME"] = "lo"  # whatever the machine calls itself
     address = f"file://{folder}/rendezvous"
     torch.distributed.init_process_group("gloo", init_method=address, rank=rank, world_size=ranks)
     results = [train(w, micro_batches=1, rank=rank, ranks=ranks)[0] for w in [*ONES, *MATCHED]]

@@ -15,7 +15,17 @@ import pytest
 
 from augless import metrics, recipes, reports, trials
 from augless.recipes import following
-from augless.reports import answers, buckets, charts, evidence, examples, figures, tables
+from augless.reports import (
+    answers,
+    buckets,
+    charts,
+    evidence,
+    examples,
+    exports,
+    figures,
+    pages,
+    tables,
+)
 
 SENTENCES = 240
 WORDS = re.findall(
@@ -134,7 +144,7 @@ def record_of(method, seed, corpus, texts, *, skill, written=True, kinds=None):
     _, references, lengths, hardness = texts
     overrides, _, _, _, copies = METHODS.get(method, METHODS["exponential"])
     hypotheses = outputs_of(references, hardness, skill + rng.normal(0, 0.002), rng)
-    tokens = lengths + 2.0
+    tokens = lengths + 2.0  # a full stop and the end symbol
     nats = tokens * (0.4 + 2 * hardness + rng.normal(0, 0.05, len(lengths)))
     given = {"hypotheses": hypotheses, "references": references, "nats": nats, "tokens": tokens}
     scores, statistics = {}, {}
@@ -142,7 +152,7 @@ def record_of(method, seed, corpus, texts, *, skill, written=True, kinds=None):
         score = metrics.score(name, **given)
         scores[name] = {"value": score.value, "signature": score.signature}
         statistics[f"test/{name}"] = score.statistics
-    statistics |= {"test/nats": nats, "test/length": tokens}
+    statistics |= {"test/nats": nats, "test/length": tokens - 1}  # without the end symbol
     statistics |= {"test/source_length": lengths.astype(np.float64)}
     steps = {"steps": 2000, "epochs": 8, "samples": 20_000 * copies, "tokens": 300_000}
     return trials.Record(
@@ -195,12 +205,13 @@ def synthetic(
             "values": point,
             "score": 31.0 + i % 4 / 3 if i else None,
             "failure": None if i else "exit code 1",
+            "seconds": 60.0 if i else None,
         }
         for i, point in enumerate(plan.points("exponential"))
     ]
     chosen = {}
     if tried:
-        choice = {**tried[3], "metric": "bleu", "seed": 1, "tried": tried}
+        choice = {**tried[3], "metric": "bleu", "seed": plan.tuning_seed, "tried": tried}
         chosen = {"exponential": dict.fromkeys(plan.recipes, choice)}
     return trials.Trial(
         plan=plan, entries=entries, sources=sources, references=references, chosen=chosen
@@ -267,7 +278,9 @@ class Reader(HTMLParser):
         return [attributes for tag, attributes in self.elements if tag == name]
 
 
-def contrast(difference=0.8, seeds=None, p=0.01, smallest=0.6, claimed=None, method_p=0.01):
+def contrast(
+    difference=0.8, seeds=None, p=0.01, smallest=0.6, claimed=None, method_p=0.01, alike=False
+):
     seeds = (difference,) * 3 if seeds is None else seeds
     agree = len({value > 0 for value in seeds}) == 1 and 0 not in seeds
     return evidence.Contrast(
@@ -278,6 +291,7 @@ def contrast(difference=0.8, seeds=None, p=0.01, smallest=0.6, claimed=None, met
         agree=agree,
         claimed=(p < 0.05 and agree) if claimed is None else claimed,
         smallest=smallest,
+        alike=alike,
     )
 
 
@@ -335,6 +349,7 @@ def study_of(*rows, corpus="toy", metric="bleu", plain=None):
 
 
 OPEN = {"p": 0.6, "smallest": 0.6}
+ALIKE = {"p": 1.0, "smallest": None, "alike": True}
 BEATS = "exponential beats plain by 0.8 BLEU (p = 0.01, all 3 seeds agree)"
 ALONE = "so it may be a change of step size and no more."
 ANSWERS = {
@@ -364,7 +379,7 @@ ANSWERS = {
         "the mean weight of a batch alone does more.",
     ),
     "better, and just as its control": (
-        row_of("exponential", baseline=contrast(), control=contrast(0.0, p=1.0, smallest=0.0)),
+        row_of("exponential", baseline=contrast(), control=contrast(0.0, **ALIKE)),
         f"{BEATS}; against its control matched no sentence differs in its score.",
     ),
     "better, without a control": (
@@ -403,7 +418,7 @@ ANSWERS = {
         "not have told from nothing: the smallest effect it could have seen is 0.6.",
     ),
     "no sentence differs": (
-        row_of("linear", baseline=contrast(0.0, p=1.0, smallest=0.0)),
+        row_of("linear", baseline=contrast(0.0, **ALIKE)),
         "linear does not differ from plain: no sentence differs in its score.",
     ),
     "just as good, by other sentences": (
@@ -478,12 +493,92 @@ def test_the_answer_on_several_corpora_names_or_counts_them():
         "; it is better than plain on two by 0.8 BLEU for these models (p = 0.01, all 3 seeds "
         "agree; counting other seeds in, p = 0.30), and its control matched too."
     )
-    same = row_of("exponential", baseline=contrast(0.0, p=1.0, smallest=0.0))
+    same = row_of("exponential", baseline=contrast(0.0, **ALIKE))
     found = answers.answer([study_of(same, corpus=name) for name in ("one", "two")])
     assert found.sentence == (
         "exponential is not shown to differ from plain on one and two, where no sentence differs "
         "in its score."
     )
+
+
+def test_a_gain_without_a_control_may_be_one_of_step_size_on_any_number_of_corpora():
+    def said(*rows):
+        studies = [study_of(row, corpus=str(k)) for k, row in enumerate(rows)]
+        return answers.answer(studies).sentence
+
+    own = row_of("exponential", baseline=contrast(), control=contrast(0.7))
+    other = dataclasses.replace(own, matched=False)
+    bare = row_of("exponential", baseline=contrast(), control_name=None, matched=False)
+    assert "step size" not in said(own, own)
+    alone = "; it has no learning-rate control of its own"
+    assert said(bare, bare).endswith(f"all 3 seeds agree){alone}, {ALONE}")
+    assert said(other, other).endswith(f", and matched too{alone}, {ALONE}")
+    assert said(own, bare).endswith(f"{alone} on 1 of these, {ALONE}")
+    failed = row_of("exponential", baseline=contrast())
+    assert said(failed, failed).endswith(f"; its control has no result to compare with, {ALONE}")
+    rival = row_of("exponential", baseline=contrast(), weighs=False, matched=False)
+    assert "step size" not in said(rival, rival)
+
+
+BLIND = "this trial could not have claimed any difference, having too few sentences or seeds too"
+
+
+def test_a_trial_that_could_have_seen_nothing_says_so(tmp_path):
+    blind = {"p": 0.6, "smallest": None}
+    row = row_of("linear", baseline=contrast(0.4, **blind))
+    assert answers.answer([study_of(row)]).sentence == (
+        f"linear is not shown to differ from plain: it is 0.4 BLEU better, but {BLIND} far apart."
+    )
+    control = row_of("linear", baseline=contrast(), control=contrast(0.1, **blind))
+    assert f"the difference is +0.1, but {BLIND}" in answers.answer([study_of(control)]).sentence
+    several = answers.answer([study_of(row, corpus=name) for name in "ab"]).sentence
+    assert several.endswith(f"plain on a and b, where {BLIND} far apart.")
+    found = gathered_of(study_of(row))
+    assert tables.tables(found)[0].lines[1].smallest == tables.NOTHING
+    (zone,) = figures.differences(found.studies[0]).panels[0].bars
+    assert zone.width > 250 and "no difference could" in zone.title
+    assert exports.summary(found)["corpora"]["toy"]["linear"]["baseline"]["smallest"] is None
+    lines = csv.DictReader(io.StringIO(exports.csv(found)))
+    line = next(r for r in lines if (r["method"], r["metric"]) == ("linear", "bleu"))
+    assert line["smallest_baseline"] == "" and line["difference_baseline"] == "0.4"
+    # Three sentences can be swapped in eight ways only.
+    trial = synthetic(plan_of(("plain", "linear"), seeds=(1, 2)), sentences=3)
+    assert evidence.gather(trial).studies[0].row("linear").baseline.smallest is None
+    page = Reader(reports.report(trial, tmp_path).read_text("utf-8")).text
+    assert f"“{tables.NOTHING}” stands for nothing: there are too few sentences" in page
+
+
+def test_the_page_says_what_it_could_have_seen(trial, tmp_path):
+    meant = "the smallest true difference from plain that four trials of five like this one would"
+    page = Reader(reports.report(trial, tmp_path).read_text("utf-8")).text
+    assert f"{meant} claim, counting in the luck of sentences and of seeds" in page
+    assert "stands for nothing" not in page
+    alone = synthetic(plan_of(("plain", "linear"), seeds=(1,)), sentences=20)
+    page = Reader(reports.report(alone, tmp_path).read_text("utf-8")).text
+    assert f"{meant} claim, counting in the luck of sentences; of that of seeds, one" in page
+
+
+def test_outputs_that_are_alike_are_known_by_their_statistics(trial):
+    entries = [e for e in trial.entries if e.method == "plain"]
+    entries += [dataclasses.replace(e, method="linear") for e in entries]
+    plan = plan_of(("plain", "linear"))
+    for metric, alike in (("bleu", True), ("chrf", False)):
+        if not alike:
+            entries[-1] = next(e for e in trial.entries if (e.method, e.seed) == ("linear", 3))
+        same = dataclasses.replace(
+            trial, plan=dataclasses.replace(plan, metric=metric), entries=entries
+        )
+        row = evidence.gather(same).studies[0].row("linear")
+        assert row.baseline.alike == alike
+
+
+def test_no_rounding_crosses_the_level_or_makes_something_nothing():
+    shown = [answers.probability(p) for p in (0.0496, 0.0504, 0.05, 0.04, 0.049999, 0.0004, 0.3)]
+    values = ["= 0.0496", "= 0.0504", "= 0.05", "= 0.04", "= 0.049999", "< 0.001", "= 0.30"]
+    assert shown == [f"p {value}" for value in values]
+    study = study_of(row_of("linear"))
+    amounts = [answers.amount(study, value) for value in (0.8, 0.03, -0.003, 0.0, 1e-12)]
+    assert amounts == ["0.8", "0.03", "0.003", "0.0", "0.000000"]
 
 
 def test_a_method_that_is_best_overall_is_not_called_best_where_it_is_not():
@@ -502,7 +597,7 @@ def test_failures_and_missing_runs_are_said():
     assert any(note.startswith("1 of 9 runs is not done yet") for note in notes)
 
 
-def test_models_that_have_learnt_nothing_give_no_answer():
+def test_a_bleu_near_nothing_gives_no_answer_but_advice():
     def study(score, other, corpus="toy"):
         plain = row_of("plain", "baseline", mean=score)
         row = row_of("linear", baseline=contrast(0.01), mean=other)
@@ -510,19 +605,39 @@ def test_models_that_have_learnt_nothing_give_no_answer():
 
     found = answers.answer([study(0.32, 0.33)])
     assert found.sentence == (
-        "There is no answer: the models have hardly learnt anything (0.32 BLEU)."
+        "There is no answer: a BLEU of 0.32 is too near 0 to tell methods apart."
     )
-    assert found.notes == () and found.method == "linear"
+    (advice,) = found.notes
+    assert advice.endswith("By characters: augless trial PLAN metric=chrf")
+    assert "too short or too free" in advice and found.method == "linear"
+    advice = answers.answer([study(0.32, 0.33)], "augless trial demo").notes[0]
+    assert advice.endswith("augless trial demo metric=chrf")
     found = answers.answer([study(0.0, 0.0), study(0.5, 0.1, "other")])
-    assert found.sentence.endswith("hardly learnt anything (0.00 to 0.50 BLEU).")
+    assert found.sentence.endswith("a BLEU of 0.00 to 0.50 is too near 0 to tell methods apart.")
     found = answers.answer([study(0.0, 0.0), study(40.0, 40.8, "other")])
     assert found.sentence.startswith("On other, the only corpus with an answer: linear beats plain")
     assert found.notes[0] == (
-        "On toy there is no answer: the models have hardly learnt anything (0.00 BLEU)."
+        "On toy there is no answer: a BLEU of 0.00 is too near 0 to tell methods apart."
     )
+    assert found.notes[-1].endswith("metric=chrf")
     found = answers.answer([study(0.5, 30.0)])
     assert found.sentence.startswith("linear beats plain")
-    assert "plain has hardly learnt anything (0.50)." in found.notes
+    assert "plain has a BLEU near 0 (0.50), where it says little." in found.notes
+    for score, mark in ((0.32, ""), (40.0, "▲")):
+        found = gathered_of(study(score, score))
+        assert tables.tables(found)[0].lines[1].baseline.mark == mark
+        mean = figures.differences(found.studies[0]).panels[0].dots[-1]
+        assert ("claimed" in mean.style) == bool(mark)
+        claimed = exports.summary(found)["corpora"]["toy"]["linear"]["baseline"]["claimed"]
+        assert claimed == bool(mark)
+
+
+def test_perfect_words_that_bleu_cannot_score_are_not_called_unlearnt(tmp_path):
+    texts = (["Hund"] * 12, ["dog"] * 12, np.ones(12, int), np.zeros(12))
+    trial = synthetic(plan_of(("plain", "linear"), seeds=(1,)), texts=texts)
+    page = Reader(reports.report(trial, tmp_path).read_text("utf-8")).text
+    assert "There is no answer: a BLEU of" in page
+    assert "augless trial PLAN metric=chrf" in page and "hardly" not in page.split("may mean")[0]
 
 
 def test_the_answer_is_about_methods_that_weigh_samples():
@@ -547,7 +662,7 @@ def test_what_else_a_difference_may_be_is_said():
     row = row_of("wd + exponential", baseline=contrast(0.5, smallest=0.6), besides=True)
     notes = answers.answer([study_of(row)]).notes
     assert notes[0].startswith("wd + exponential differs from plain in more than its weights")
-    assert notes[1].startswith("The difference of wd + exponential is below 0.6, which this trial")
+    assert notes[1].startswith("The difference of wd + exponential is below 0.6, which trials")
     sound = row_of("exponential", baseline=contrast(0.8, smallest=0.6))
     assert answers.answer([study_of(sound)]).notes == ()
 
@@ -620,8 +735,6 @@ def test_the_page_is_one_file_without_network_or_scripts(page):
 def test_the_page_can_be_read_without_seeing_it(page):
     read = Reader(page)
     assert len(read.tags("h1")) == 1
-    levels = [int(tag[1]) for tag, _ in read.elements if re.fullmatch("h[1-6]", tag)]
-    assert all(later <= earlier + 2 for earlier, later in itertools.pairwise(levels))
     assert all("scope" in cell for cell in read.tags("th"))
     ids = [attributes["id"] for _, attributes in read.elements if "id" in attributes]
     assert len(ids) == len({*ids})
@@ -630,6 +743,32 @@ def test_the_page_can_be_read_without_seeing_it(page):
     for picture in pictures:
         assert picture["role"] == "img"
         assert all(name in ids for name in picture["aria-labelledby"].split())
+
+
+@pytest.mark.parametrize("corpora", [("one",), ("one", "two"), ("one", "two", "three")])
+def test_headings_skip_no_level_and_regions_have_names_of_their_own(corpora, tmp_path):
+    trial = synthetic(plan_of(("plain", "exponential"), corpora, seeds=(1,)), sentences=20)
+    read = Reader(reports.report(trial, tmp_path).read_text("utf-8"))
+    levels = [int(tag[1]) for tag, _ in read.elements if re.fullmatch("h[1-6]", tag)]
+    assert len(levels) > 10
+    assert all(later <= earlier + 1 for earlier, later in itertools.pairwise(levels))
+    names = [e["aria-label"] for _, e in read.elements if e.get("role") == "region"]
+    assert len(names) == len({*names}) >= 4
+
+
+def test_notes_on_many_corpora_are_folded(small, tmp_path):
+    names = tuple("abcdef")
+    trial = synthetic(plan_of(("plain", "linear"), names, seeds=(1,)), sentences=20)
+    answer = answers.of(evidence.gather(trial))
+    assert len(answer.by_corpus) > pages.MOST and len(answer.general) == 1
+    page = reports.report(trial, tmp_path).read_text("utf-8")
+    header = page.split("</header>")[0]
+    before, inside = header.split("<details>")
+    assert f"{len(answer.by_corpus)} notes, corpus by corpus" in inside
+    assert before.count("<li>") == 1 and inside.count("<li>") == len(answer.by_corpus)
+    assert all(f"- {note}" in reports.text(trial) for note in answer.notes)
+    page = reports.report(small, tmp_path).read_text("utf-8")
+    assert "<details>" not in page.split("</header>")[0], "few are not folded"
 
 
 def test_the_page_shows_all_that_was_asked_for(page, trial):
@@ -732,6 +871,35 @@ def test_the_table_is_the_same_in_every_format(trial, small):
     assert "seed 2: exit code 1" in reports.text(small)
 
 
+def test_every_format_has_what_the_page_has(small, trial):
+    found = list(csv.DictReader(io.StringIO(reports.csv(trial))))
+    row = next(r for r in found if (r["method"], r["metric"]) == ("linear", "chrf"))
+    record = next(e.record for e in trial.entries if (e.method, e.seed) == ("linear", 2))
+    assert float(row["seed_2"]) == record.scores["test"]["chrf"]["value"]
+    row = next(r for r in found if (r["method"], r["metric"]) == ("exponential", "bleu"))
+    contrasts = evidence.gather(trial).studies[0].row("exponential")
+    assert float(row["holm_p_baseline"]) == contrasts.baseline.p
+    assert float(row["holm_p_control"]) == contrasts.control.p and row["tuning_seconds"] == "300.0"
+    assert "p_baseline" not in row and "p_control" not in row
+    chance = f"exponential ({answers.probability(contrasts.baseline.p)}"
+    for text in (reports.markdown(trial), reports.latex(trial), reports.text(trial)):
+        plain = text.replace(r"\textless{}", "<").replace("\\<", "<")
+        assert "Against plain: matched (p" in plain and chance in plain
+        assert "Against matched: linear (p" in plain
+        assert "after Holm's correction over all methods and corpora" in plain
+    for text in (reports.markdown(small), reports.latex(small), reports.text(small)):
+        assert text.count("exponential, seed 2: exit code 1: the loss is not finite") == 2
+
+
+def test_a_mean_over_some_seeds_does_not_look_whole(small, tmp_path):
+    found = evidence.gather(small)
+    by_method = {row.method: row.cells[0] for row in tables.overview(found).rows}
+    assert by_method["exponential"].text.endswith(" [1 of 2 seeds]")
+    assert by_method["matched"].seeds == "" and "[" not in by_method["matched"].text
+    page = Reader(reports.report(small, tmp_path).read_text("utf-8")).text
+    assert "1 of 2 seeds" in page and "[1 of 2 seeds]" in reports.markdown(small).replace("\\", "")
+
+
 def test_several_corpora_have_a_table_of_all(small, tmp_path):
     whole = tables.overview(evidence.gather(small))
     assert whole.corpora == ["toy", "other"]
@@ -782,7 +950,7 @@ def test_the_summary_is_json_and_has_all_numbers(trial, small):
     cell = evidence.gather(trial).studies[0].row("linear").cell
     assert row["mean"] == cell.mean and row["deviation"] == cell.deviation
     assert {*row["scores"]} == {"bleu", "chrf", "perplexity"}
-    assert row["baseline"]["p"] == cell.baseline.holm_p
+    assert row["baseline"]["holm_p"] == cell.baseline.holm_p
     assert row["baseline"]["method_p"] == cell.baseline.method_p
     assert row["baseline"]["claimed"] == cell.baseline.significant
     assert row["baseline"]["smallest"] == cell.baseline.smallest_detectable
@@ -791,6 +959,9 @@ def test_the_summary_is_json_and_has_all_numbers(trial, small):
     assert found["corpora"]["toy-de-en"]["exponential"]["control"]["matches"]
     assert found["corpora"]["toy-de-en"]["plain"]["published"] == 27.98
     assert row["seconds"] and row["samples"] and row["failures"] == {}
+    assert row["tuning_seconds"] is None
+    assert found["corpora"]["toy-de-en"]["exponential"]["tuning_seconds"] == 300
+    assert row["scores"]["bleu"]["seeds"] == row["seeds"] and len(row["seeds"]) == 3
 
 
 def test_the_terminal_has_the_notes_of_the_page(small, tmp_path):
@@ -891,11 +1062,27 @@ def test_marks_are_hollow_where_seeds_may_explain_a_difference():
     assert "△" not in tables.legend(tables.table(found, found.studies[0]))
 
 
+def test_figures_and_tables_have_the_same_marks():
+    rows = [
+        row_of("lucky", baseline=contrast(-1.0, method_p=0.2)),
+        row_of("sure", baseline=contrast()),
+        row_of("unsure", baseline=contrast(0.1, **OPEN)),
+    ]
+    found = gathered_of(study_of(*rows))
+    marks = [line.baseline.mark for line in tables.tables(found)[0].lines[1:]]
+    panel = figures.differences(found.studies[0]).panels[0]
+    drawn = [dot.style.split()[1] for dot in panel.dots if dot.style.startswith("mean")]
+    assert marks == ["▽", "▲", ""] and drawn == ["open", "claimed", "open"]
+    assert [label.text for label in panel.labels if label.text in {*"△▲▽▼"}] == ["▽", "▲"]
+    assert "1.00 ▽, p = 0.01; sure +0.80 ▲, p = 0.01" in panel.description
+
+
 def gathered_of(study):
     """Evidence of one study, of which there is no trial."""
     methods = {row.method: trials.Method() for row in study.rows}
     plan = plan_of(methods, (study.corpus,))
     trial = trials.Trial(plan=plan, entries=[], sources={}, references={}, chosen={})
+    study = dataclasses.replace(study, records={row.method: {} for row in study.rows})
     return dataclasses.replace(evidence.gather(trial), studies=[study])
 
 
@@ -920,7 +1107,9 @@ def test_nothing_has_no_sign():
 
 
 def test_where_no_sentence_differs_no_effect_is_called_smallest():
-    found = gathered_of(study_of(row_of("x", baseline=contrast(0.0, p=1.0, smallest=0.0))))
+    found = gathered_of(study_of(row_of("x", baseline=contrast(0.0, **ALIKE))))
+    (zone,) = figures.differences(found.studies[0]).panels[0].bars
+    assert zone.width == 0
     assert tables.table(found, found.studies[0]).lines[1].smallest == ""
 
 
@@ -929,10 +1118,40 @@ def test_the_page_says_what_was_tuned_and_what_was_not(tmp_path):
     plan = plan_of(names, seeds=(1,))
     page = reports.report(synthetic(plan, sentences=20), tmp_path).read_text("utf-8")
     lead = Reader(page).text.split("What each changes in the recipe of plain.")[1]
-    assert "from 6 combinations each: exponential." in lead
+    assert "with seed 0, which no final run has, from 6 combinations each: exponential." in lead
     assert "matched takes what was chosen for exponential." in lead
     assert "Nothing was tuned for plain and linear." in lead
     assert "same budget" not in lead
+    tune = {"exponential": {"terms.0.weighting.radius": [0.5]}}
+    plan = plan_of(("plain", "exponential"), seeds=(1,), tune=tune)
+    trial = dataclasses.replace(synthetic(plan_of(names, seeds=(1,)), sentences=20), plan=plan)
+    trial = dataclasses.replace(
+        trial, chosen={}, entries=[e for e in trial.entries if e.method in plan.methods]
+    )
+    page = reports.report(trial, tmp_path).read_text("utf-8")
+    assert "from 1 combination each: exponential." in Reader(page).text
+
+
+def test_what_was_tried_is_listed_best_first_with_its_cost(page, trial):
+    text = Reader(page).text
+    listed = text.split("Chosen for exponential")[1].split("To repeat it")[0]
+    scores = [float(score) for score in re.findall(r"3[12]\.\d\d", listed)]
+    assert len(scores) == 5 and scores == sorted(scores, reverse=True)
+    assert listed.index("exit code 1") > listed.index(f"{scores[-1]:.2f}")
+    assert "the best on the validation set first: 300 seconds of training." in listed
+    minutes = sum(e.record.result["seconds"] for e in trial.entries) / 60
+    assert f"{minutes:.0f} minutes of training the final runs" in text
+    assert (
+        "5 minutes of tuning" in text and "Tuning took another 300 seconds for exponential." in text
+    )
+    old = [{k: v for k, v in one.items() if k != "seconds"} for one in trial_of(trial)["tried"]]
+    chosen = {"exponential": {"toy-de-en": {**trial_of(trial), "tried": old}}}
+    facts = pages._facts(evidence.gather(dataclasses.replace(trial, chosen=chosen)))
+    assert not any("tuning" in what for _, what in facts), "which older records do not know"
+
+
+def trial_of(trial):
+    return trial.chosen["exponential"]["toy-de-en"]
 
 
 def test_the_page_says_how_to_repeat_all_of_it(trial, tmp_path):
@@ -941,6 +1160,7 @@ def test_the_page_says_how_to_repeat_all_of_it(trial, tmp_path):
     page = Reader(reports.report(changed, tmp_path).read_text("utf-8")).text
     repeat = page.split("To repeat it")[1]
     assert command in repeat and trial.plan.as_toml() in repeat
+    assert "All of it" not in page and "may be less than was trained" in repeat
     assert "What tuning tried is under “The methods”." in repeat
     assert "exit code 1" in page.split("Chosen for exponential")[1], "the run that failed"
     for name, version in trial.entries[0].record.versions.items():
@@ -1055,6 +1275,24 @@ def test_marked_pieces_are_the_hypothesis_again():
     assert sum(len(p.text) for p in examples.marked(long, long)) < examples.LONGEST + 5
 
 
+@pytest.mark.parametrize(
+    ("hypothesis", "reference", "off"),
+    [
+        ("लड़का किताब पढ़ता है", "लड़की किताब पढ़ता है", ["लड़का"]),
+        ("كِتَابٌ جَدِيد", "كِتَابٍ جَدِيد", ["كِتَابٌ"]),
+        ("می\u200cروم شب", "می\u200cرسد شب", ["می\u200cروم"]),
+        ("น้ำดี", "น้ำที่", ["ดี"]),
+        ("cafe\u0301 noir", "cafe noir", ["cafe\u0301"]),
+        ("か\u3099く", "かく", ["か\u3099"]),
+        ("a 👩\u200d🔬!", "a 👩\u200d🎨!", ["👩\u200d🔬"]),
+    ],
+)
+def test_marks_cut_no_letter_from_what_combines_with_it(hypothesis, reference, off):
+    pieces = examples.marked(hypothesis, reference)
+    assert "".join(piece.text for piece in pieces) == hypothesis
+    assert [piece.text for piece in pieces if not piece.same] == off
+
+
 def test_examples_are_chosen_by_what_they_do_to_the_score(trial):
     study = evidence.gather(trial).studies[0]
     seed, kinds = examples.kinds(study, "exponential")
@@ -1090,6 +1328,35 @@ def test_buckets_of_a_metric_add_up_to_its_score(trial):
     parts, _ = buckets.by_length(record.statistics["test/source_length"])
     whole = study.metric.value(sum(table[b].sum(0) for b in parts))
     assert float(whole) == pytest.approx(record.scores["test"]["bleu"]["value"])
+
+
+def test_difficulty_is_the_loss_per_token_as_perplexity_counts_them(trial):
+    study = evidence.gather(trial).studies[0]
+    nats, tokens = np.mean(
+        [r.statistics["test/perplexity"].T for r in study.records["plain"].values()], axis=0
+    )
+    found = buckets._hardness(study, study.baseline, SENTENCES)
+    assert found == pytest.approx(nats / tokens)
+    assert "equal length are kept together" in buckets.quality(study).caption
+
+
+def test_weights_of_one_of_several_terms_say_which(trial):
+    study = evidence.gather(trial).studies[0]
+    assert "term" not in figures.weights(study).caption
+    second = recipe_of(METHODS["exponential"][0])
+    second = {k.replace("terms.0.", "terms.1."): v for k, v in second.items()}
+    second |= {"terms.0.loss.name": "cross-entropy", "terms.0.weighting.name": "plain"}
+    second |= {"terms.1.loss.name": "wasserstein", "terms.1.scale": 0.1}
+
+    def changed(record):
+        history = [{**e, "terms": [{}, *e["terms"]]} for e in record.history]
+        return dataclasses.replace(record, recipe=second, history=history)
+
+    records = {s: changed(r) for s, r in study.records["exponential"].items()}
+    study = dataclasses.replace(study, records={**study.records, "exponential": records})
+    said = "exponential, term 2 of 2: wasserstein \N{MULTIPLICATION SIGN} 0.1"
+    assert figures.weights(study).caption.endswith(f"Weights are those of one term: {said}.")
+    assert said in [panel.title for panel in figures.losses(study).panels]
 
 
 def test_weight_curves_are_those_of_training(trial):

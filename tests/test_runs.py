@@ -325,19 +325,17 @@ def test_a_killed_process_lets_go_of_the_run(run):
 
 
 def test_a_worker_that_outlives_its_parent_does_not_hold_the_run(run):
-    ready, signal_to = os.pipe()
+    (ready, signal_to), (up, signal_up) = os.pipe(), os.pipe()
 
     def parent():
         with runs.Run.open(run.folder).lock():
-            worker = child(lambda: (os.write(signal_to, b"up"), time.sleep(60)))
+            worker = child(lambda: (os.write(signal_up, b"up"), time.sleep(60)))
             os.write(signal_to, struct.pack("i", worker))
             time.sleep(60)
 
     process = child(parent)
-    said = b""
-    while len(said) < 6:
-        said += os.read(ready, 6)
-    worker = struct.unpack("i", said.replace(b"up", b""))[0]
+    assert os.read(up, 2) == b"up"
+    worker = struct.unpack("i", os.read(ready, 4))[0]
     os.kill(process, signal.SIGKILL)
     assert ended(process) == -signal.SIGKILL
     with run.lock():

@@ -467,7 +467,7 @@ def test_it_learns_to_reverse_digits(tmp_path, model):
     )
     run = new_run(tmp_path / "run")
     assert fit(run, one)
-    assert run.result["best"]["scores"]["loss"] < 0.35  # ln 10 is 2.3
+    assert run.result["best"]["scores"]["loss"] < 0.7  # ln 10 is 2.3
 
 
 def test_float32_is_the_default_and_bfloat16_is_probed_first(monkeypatch):

@@ -56,6 +56,7 @@ def place(tmp_path, monkeypatch):
 @pytest.fixture
 def called(place, monkeypatch, capsys):
     """Run the command line in this process; return its exit code and what it printed."""
+    monkeypatch.setenv("COLUMNS", "80")
     numbers = (signal.SIGTERM, signal.SIGINT)
     handlers = {number: signal.getsignal(number) for number in numbers}
 
@@ -418,6 +419,8 @@ def test_a_signal_ends_preparing_at_once_and_nothing_is_left(tmp_path, number, c
         stderr=subprocess.PIPE,
         text=True,
         env={**os.environ, "OMP_NUM_THREADS": "1"},
+        # Else ignored where the tests run in a shell's background.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     for line in process.stderr:
         if "counting words" in line:

@@ -184,7 +184,7 @@ def _page(name: str, result: dict[str, Any]) -> str:
     digits = 4 if max(one["mean"] for one in systems.values()) <= 1 else 2
     head = ["system", name, "sd" if any(one["sd"] for one in systems.values()) else "95 %"]
     if compared:
-        head += [f"- {result['baseline']}", "p", "p (Holm)", "p (bootstrap)", "p (seeds)"]
+        head += [f"- {result['baseline']}", "p", "p (Holm)", "p (bootstrap)", "p (Holm, seeds)"]
         head += ["smallest seen", ""]
     rows = [head]
     for system, one in systems.items():
@@ -206,13 +206,13 @@ def _compared(comparison: dict[str, Any] | None, digits: int) -> list[str]:
     sure = "significant" if comparison["significant"] else "not significant"
     if not comparison["every_seed_agrees"]:
         sure += ", seeds disagree"
-    seeds = comparison["method_p"]
+    seeds, smallest = comparison["method_p"], comparison["smallest_detectable"]
     return [
         f"{comparison['difference']:+.{digits}f}",
         f"{comparison['p']:.4f}",
         f"{comparison['holm_p']:.4f}",
         f"{comparison['bootstrap_p']:.4f}",
         "" if seeds is None else f"{seeds:.4f}",
-        f"{comparison['smallest_detectable']:.{digits}f}",
+        "none" if smallest is None else f"{smallest:.{digits}f}",
         sure,
     ]

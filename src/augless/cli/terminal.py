@@ -44,7 +44,8 @@ class Progress:
         """Say how far a stage is."""
         if self._bar is not None:
             if stage not in self._tasks:
-                self._tasks[stage] = self._bar.add_task(stage, total=total)
+                # Drawn at once, however short the stage.
+                self._tasks[stage] = self._bar.add_task(stage, total=total, completed=done)
             self._bar.update(self._tasks[stage], completed=done, total=total)
         elif stage != self._stage or time.monotonic() - self._spoken > 10:
             share = f": {done / total:.0%}" if total else ""

@@ -28,10 +28,10 @@ from augless.metrics.significance import (
     PairedTest,
     approximate_randomisation,
     compare,
+    compare_groups,
     holm,
     interval,
     paired_bootstrap,
-    smallest_detectable,
 )
 
 __all__ = [
@@ -46,11 +46,11 @@ __all__ = [
     "approximate_randomisation",
     "bits_per_token",
     "compare",
+    "compare_groups",
     "holm",
     "interval",
     "paired_bootstrap",
     "perplexity",
     "score",
     "score_of",
-    "smallest_detectable",
 ]

@@ -63,6 +63,8 @@ class Metric(ABC):
     higher_is_better: ClassVar[bool] = True
     additive: ClassVar[bool] = True
     """whether statistics have a row per sentence, or a single one for the whole output"""
+    largest: ClassVar[float] = math.inf
+    """value that it can have"""
 
     @abstractmethod
     def statistics(self, outputs: Outputs) -> Floats:
@@ -118,6 +120,7 @@ class Bleu(Metric):
     """Corpus BLEU as sacreBLEU computes it, on detokenised text, case kept."""
 
     name: ClassVar[str] = "bleu"
+    largest: ClassVar[float] = 100.0
     lowercase: ClassVar[bool] = False
     tokenise: Annotated[Tokenisation, "sacreBLEU's tokeniser: 13a, intl, zh, char, none"] = "13a"
 
@@ -157,6 +160,7 @@ class Chrf(Metric):
     """chrF as sacreBLEU computes it: F of character n-grams, recall counting `beta` times."""
 
     name: ClassVar[str] = "chrf"
+    largest: ClassVar[float] = 100.0
     characters: Annotated[int, "longest character n-gram"] = 6
     words: Annotated[int, "longest word n-gram: 0 is chrF, 2 is chrF++"] = 0
     beta: Annotated[int, "how many times as important recall is as precision"] = 2
@@ -214,6 +218,7 @@ class TokenisedBleu(_Tokenised):
     """The paper's BLEU: Moses' tokens, lower-cased, and no tokenisation of sacreBLEU's."""
 
     name: ClassVar[str] = "bleu-tokenised"
+    largest: ClassVar[float] = 100.0
     smoothing: ClassVar[str] = "exp"
 
     def _sacre(self) -> "SacreMetric":
@@ -278,6 +283,7 @@ class Distinct1(_Tokenised):
     """Distinct words / words of a response, the mean over responses: Dist1 of Table 2."""
 
     name: ClassVar[str] = "distinct-1"
+    largest: ClassVar[float] = 1.0
     needs: ClassVar[tuple[str, ...]] = ("hypotheses",)
     order: ClassVar[int] = 1
     mean_over: ClassVar[str] = "responses"

@@ -17,12 +17,20 @@ from typing import Literal
 
 from augless.reports import charts
 from augless.reports.evidence import Contrast, Evidence, Row, Study
+from augless.trials import summary
 
 Verdict = Literal["better", "worse", "open"]
 HARDLY = 2.0  # BLEU that says nothing
+COMMAND = "augless trial PLAN"  # where nobody knows what a trial was started by
 NAMED = 3  # corpora that a sentence names; more are counted
 _LEFT = re.compile(r"\d+ of \d+ seeds left$")  # warnings of what the page counts itself
 _ALIKE = "no sentence differs in its score"
+_BLIND = (
+    "this trial could not have claimed any difference, having too few sentences or seeds too far "
+    "apart"
+)
+# Filled where a claim is more than the luck of seeds too.
+_MARKS = {"better": "△▲", "worse": "▽▼", "open": ("", "")}
 
 
 @dataclass(frozen=True)
@@ -32,28 +40,37 @@ class Answer:
     sentence: str
     method: str | None
     """the method in question"""
-    notes: tuple[str, ...]
-    """what else must be said: other methods and corpora, failures, what the confidence is of"""
+    by_corpus: tuple[str, ...]
+    """what else must be said of methods, corpus by corpus"""
+    general: tuple[str, ...]
+    """what else must be said of all: failures, what the confidence is of"""
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """All that must be said besides."""
+        return (*self.by_corpus, *self.general)
 
 
 def of(found: Evidence) -> Answer:
     """Say what a trial found, and what its makers and its summary warn of."""
-    said = answer(found.studies)
+    said = answer(found.studies, found.trial.command or COMMAND)
     warnings = [warning for warning in found.table.warnings if not _LEFT.search(warning)]
-    notes = dict.fromkeys((*said.notes, *map(_ended, warnings), *map(_ended, found.trial.notes)))
-    return dataclasses.replace(said, notes=tuple(notes))
+    notes = dict.fromkeys((*said.general, *map(_ended, warnings), *map(_ended, found.trial.notes)))
+    return dataclasses.replace(said, general=tuple(notes))
 
 
-def answer(studies: Sequence[Study]) -> Answer:
-    """Say what was found, for any outcome."""
+def answer(studies: Sequence[Study], command: str = COMMAND) -> Answer:
+    """Say what was found, for any outcome, and what to do where BLEU cannot say it."""
     unfinished = _unfinished(studies)
     comparable = [study for study in studies if study.candidates]
     if not comparable:
-        return Answer(_nothing(studies), None, tuple(unfinished))
-    learnt = [study for study in comparable if not _unlearnt(study)]
+        return Answer(_nothing(studies), None, (), tuple(unfinished))
+    learnt = [study for study in comparable if not silent(study)]
+    if len(learnt) < len(comparable):
+        unfinished.insert(0, _advice(comparable[0], command))
     if not learnt:
-        unlearnt = _hardly(comparable)
-        return Answer(f"There is no answer: {unlearnt}.", _focus(comparable), tuple(unfinished))
+        sentence = f"There is no answer: {_hardly(comparable)}."
+        return Answer(sentence, _focus(comparable), (), tuple(unfinished))
     asked = _asked(learnt)
     focus, notes = _focus(asked), []
     if len(asked) == 1:
@@ -66,32 +83,43 @@ def answer(studies: Sequence[Study]) -> Answer:
     notes += [
         f"On {study.corpus} there is no answer: {_hardly([study])}."
         for study in comparable
-        if _unlearnt(study)
+        if silent(study)
     ]
     notes += [*_caveats(asked, focus), *_rivals(learnt, focus), *_others(learnt, focus)]
-    notes += [*unfinished, *_confidence(learnt)]
-    return Answer(_capital(sentence), focus, tuple(notes))
+    general = (*unfinished, *_confidence(learnt))
+    return Answer(_capital(sentence), focus, tuple(notes), general)
 
 
 def verdict(study: Study, contrast: Contrast) -> Verdict:
     """Say whether a difference may be claimed, and in which direction."""
-    if not contrast.claimed:
+    if not contrast.claimed or silent(study):
         return "open"
     return "better" if study.gain(contrast.difference) > 0 else "worse"
+
+
+def mark(study: Study, contrast: Contrast) -> str:
+    """Return the sign of a claim, hollow where it is for these models only."""
+    return _MARKS[verdict(study, contrast)][contrast.beyond(study.level)]
 
 
 def amount(study: Study, value: float) -> str:
     """Write the size of a difference with as many digits as it deserves."""
     scale = abs(study.baseline.cell.mean or 1.0)
     digits = 1 if scale >= 10 else 2 if scale >= 1 else 3
-    if value and round(abs(value), digits) == 0:
+    # Something is not written as nothing; of less than a millionth there is only rounding.
+    while digits < 6 and value and round(abs(value), digits) == 0:
         digits += 1
     return f"{abs(value):.{digits}f}"
 
 
 def probability(p: float) -> str:
-    """Write a p-value."""
-    return "p < 0.001" if p < 0.001 else f"p = {p:.1g}" if p < 0.1 else f"p = {p:.2f}"
+    """Write a p-value; one that is not the level is not rounded to it."""
+    if p < 0.001 or p >= 0.1:
+        return "p < 0.001" if p < 0.001 else f"p = {p:.2f}"
+    digits = 1
+    while float(text := f"{p:.{digits}g}") == summary.LEVEL != p:
+        digits += 1
+    return f"p = {text}"
 
 
 def joined(parts: Sequence[str]) -> str:
@@ -154,7 +182,7 @@ def _on_one(study: Study, focus: str) -> str:
     else:
         start = f"{focus} is not shown to differ from {plain}: it is"
         alike = f"{focus} does not differ from {plain}: {_ALIKE}"
-    if not contrast.smallest:
+    if contrast.alike:
         return f"{alike}."
     return f"{start} {_aside(study, contrast)}, {_doubt(study, contrast)}."
 
@@ -193,26 +221,38 @@ def _on_several(studies: Sequence[Study], focus: str) -> str:
 def _beside_control(rows: Sequence[tuple[Study, Row]], firm: bool) -> str:
     """Say on how many corpora it beats its control too, as surely as the baseline."""
     found = [(study, row.control) for study, row in rows if row.control]
+    uncontrolled = [row for _, row in rows if _alone(row)]
+    where = "" if len(uncontrolled) == len(rows) else f" on {len(uncontrolled)} of these"
+    alone = _alone(uncontrolled[0], where) if uncontrolled else ""
     if not found:
-        return ""
+        return alone
     beaten = sum(
         verdict(study, one) == "better" and (one.beyond(study.level) or not firm)
         for study, one in found
     )
     control = _control(rows[0][1])
     if not beaten:
-        return f", where it is not shown to beat {control}"
+        return f", where it is not shown to beat {control}{alone}"
     where = "" if beaten == len(rows) else f" on {beaten} of these"
-    return f", and {control}{where} too"
+    return f", and {control}{where} too{alone}"
+
+
+def _alone(row: Row, where: str = "") -> str:
+    """Say that a gain may be a learning rate's, unless a control of its own can tell."""
+    if not row.weighs or (row.matched and row.control):
+        return ""
+    missing = "its control has no result to compare with"
+    missing = missing if row.matched else "it has no learning-rate control of its own"
+    return f"; {missing}{where}, so it may be a change of step size and no more"
 
 
 def _range(found: Sequence[tuple[Study, Contrast]], kind: Verdict) -> str:
     """Say how large differences are, or how large they would have had to be."""
     study, unit = found[0][0], found[0][0].unit
     if kind == "open":
-        sizes = [amount(study, one.smallest) for study, one in found if one.smallest]
+        sizes = [amount(study, one.smallest) for study, one in found if one.smallest is not None]
         if not sizes:
-            return f", where {_ALIKE}"
+            return f", where {_ALIKE if all(one.alike for _, one in found) else _BLIND}"
         return f", where the smallest effect it could have seen is {_span(sizes)} {unit}"
     span = _span([amount(study, contrast.difference) for study, contrast in found])
     return f" by {span} {unit}{_sure(study, [contrast for _, contrast in found])}"
@@ -229,13 +269,8 @@ def _control(row: Row) -> str:
 
 def _against_control(study: Study, row: Row) -> str:
     """Say whether the gain is more than a learning rate's; only its own control can tell."""
-    alone = ""
-    if row.weighs and not (row.matched and row.control):
-        missing = "its control has no result to compare with"
-        missing = missing if row.matched else "it has no learning-rate control of its own"
-        alone = f"; {missing}, so it may be a change of step size and no more"
     if row.control is None:
-        return alone
+        return _alone(row)
     kind, size = verdict(study, row.control), amount(study, row.control.difference)
     own = row.matched and row.weighs
     if kind == "better":
@@ -246,22 +281,24 @@ def _against_control(study: Study, row: Row) -> str:
         meaning = ": the mean weight of a batch alone does more" if own else ""
         said = f", but {_control(row)} is better still, by {size}"
         said += f"{_sure(study, [row.control])}{meaning}"
-    elif not row.control.smallest:
+    elif row.control.alike:
         said = f"; against {_control(row)} {_ALIKE}"
     else:
         said = f"; against {_control(row)} the difference is {_with_sign(study, row.control)}, "
         said += _doubt(study, row.control)
-    return said + alone
+    return said + _alone(row)
 
 
 def _doubt(study: Study, contrast: Contrast) -> str:
     """Say why a difference is not claimed."""
-    smallest = f"the smallest effect it could have seen is {amount(study, contrast.smallest)}"
-    if contrast.difference == 0:
-        return f"as far as this trial can tell: {smallest}"
     if contrast.p < study.level and not contrast.agree:
         found = probability(contrast.p)
         return f"and though {found}, the seeds disagree on its sign, so it is not claimed"
+    if contrast.smallest is None:
+        return f"but {_BLIND}"
+    smallest = f"the smallest effect it could have seen is {amount(study, contrast.smallest)}"
+    if contrast.difference == 0:
+        return f"as far as this trial can tell: {smallest}"
     if abs(contrast.difference) < contrast.smallest:
         return f"which this trial could not have told from nothing: {smallest}"
     return f"which is not enough to claim ({probability(contrast.p)})"
@@ -334,28 +371,28 @@ def _caveats(studies: Sequence[Study], focus: str) -> list[str]:
     for study in studies:
         plain, where = study.baseline, _where(study, studies)
         if _low(study, plain):
-            notes.append(f"{plain.method} has hardly learnt anything{where} ({_scored(plain)}).")
+            notes.append(
+                f"{plain.method} has a {study.unit} near 0{where} ({_scored(plain)}), where it "
+                "says little."
+            )
         for row, contrast in study.candidates:
             if row.method == focus and row.weighs and row.besides:
                 notes.append(
                     f"{focus} differs from {plain.method} in more than its weights{where}: what "
                     "they do is only a part of the difference."
                 )
-            if row.method == focus and contrast.claimed and _small(contrast):
-                smallest = amount(study, contrast.smallest)
+            smallest = contrast.smallest or 0.0
+            if row.method == focus and contrast.claimed and abs(contrast.difference) < smallest:
                 notes.append(
-                    f"The difference of {focus}{where} is below {smallest}, which this trial would "
-                    "have found four times of five: it may well be smaller than it seems."
+                    f"The difference of {focus}{where} is below {amount(study, smallest)}, which "
+                    "trials like this one would claim four times of five: it may well be smaller "
+                    "than it seems."
                 )
     return list(dict.fromkeys(notes))
 
 
-def _small(contrast: Contrast) -> bool:
-    return abs(contrast.difference) < contrast.smallest
-
-
-def _unlearnt(study: Study) -> bool:
-    """Tell whether no model that is compared can do the task yet."""
+def silent(study: Study) -> bool:
+    """Tell whether BLEU is so near 0 for all that is compared that it says nothing."""
     return all(_low(study, row) for row in [study.baseline, *(row for row, _ in study.candidates)])
 
 
@@ -368,8 +405,16 @@ def _scored(row: Row) -> str:
 
 
 def _hardly(studies: Sequence[Study]) -> str:
-    span = _span([_scored(study.baseline) for study in studies])
-    return f"the models have hardly learnt anything ({span} {studies[0].unit})"
+    span, unit = _span([_scored(study.baseline) for study in studies]), studies[0].unit
+    return f"a {unit} of {span} is too near 0 to tell methods apart"
+
+
+def _advice(study: Study, command: str) -> str:
+    """Say what may be wrong with a BLEU near 0, and one thing to do."""
+    return (
+        f"A {study.unit} near 0 may mean that the models have hardly learnt anything, or that the "
+        f"sentences are too short or too free for it. By characters: {command} metric=chrf"
+    )
 
 
 def _confidence(studies: Sequence[Study]) -> list[str]:

@@ -44,9 +44,9 @@ def quality(study: Study) -> Figure | None:
         return None
     return Figure(
         panels=panels,
-        caption="Every bucket holds about a quarter of the test set; "
-        f"difficulty is the loss per token of {base.method}. Mean over seeds; bars are their "
-        "range. A bucket is small: read a trend, not a point.",
+        caption="Quarters of the test set, but sentences of equal length are kept together; "
+        f"difficulty is the loss per token of {base.method}, the end symbol being one. Mean over "
+        "seeds; bars are their range. A bucket is small: read a trend, not a point.",
     )
 
 
@@ -147,5 +147,5 @@ def _hardness(study: Study, base: Row, size: int) -> NDArray[np.float64] | None:
     for record in study.records[base.method].values():
         nats, length = (record.statistics.get(f"test/{k}") for k in ("nats", "length"))
         if nats is not None and length is not None and len(nats) == len(length) == size:
-            found.append(nats / np.maximum(length, 1))
+            found.append(nats / (length + 1))  # nats are of the end symbol too
     return np.mean(found, axis=0) if found else None

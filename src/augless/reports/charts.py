@@ -413,8 +413,10 @@ class Gap:
     name: str
     difference: float
     seeds: Sequence[float]
-    unseen: float
-    claimed: bool
+    unseen: float | None
+    """None: all of it"""
+    mark: str
+    """of a claim, as in the table"""
     said: str
 
 
@@ -422,7 +424,7 @@ def gaps(rows: Sequence[Gap], *, title: str, description: str, span: float) -> P
     """Draw a row per method: seeds as dots, their mean, and the zone of what cannot be seen."""
     pitch, top = 38.0, 8.0
     panel = Panel(title=title, description=description, height=top + pitch * len(rows) + BOTTOM - 4)
-    x = Scale(-span, span, 118, WIDTH - 12)
+    x = Scale(-span, span, 124, WIDTH - 12)
     bottom = top + pitch * len(rows)
     for value in x.ticks(6):
         style = "rule" if abs(value) < 1e-12 else "grid"
@@ -434,7 +436,8 @@ def gaps(rows: Sequence[Gap], *, title: str, description: str, span: float) -> P
         )
     for k, row in enumerate(rows):
         y = top + pitch * (k + 0.5)
-        left, right = x(-row.unseen), x(row.unseen)
+        unseen = span if row.unseen is None else row.unseen
+        left, right = x(-unseen), x(unseen)
         panel.bars.append(
             Bar(
                 style="unseen",
@@ -442,7 +445,9 @@ def gaps(rows: Sequence[Gap], *, title: str, description: str, span: float) -> P
                 y=y - 11,
                 width=right - left,
                 height=22,
-                title=f"under {row.unseen:.2g} the test would miss more than one in five",
+                title="no difference could have been claimed"
+                if row.unseen is None
+                else f"under {row.unseen:.2g}, more than one trial in five would miss it",
             )
         )
         for value in row.seeds:
@@ -455,11 +460,15 @@ def gaps(rows: Sequence[Gap], *, title: str, description: str, span: float) -> P
                     title=signed(fixed(value, 2)),
                 ),
             )
-        kind = "claimed" if row.claimed else "open"
+        kind = "claimed" if row.mark in {*"▲▼"} else "open"
         said = f"{row.name}: {row.said}"
         panel.dots.append(
             Dot(style=f"mean {kind} {row.style}", x=x(row.difference), y=y, radius=6.5, title=said),
         )
         label = Label(x=2, y=y + 4, text=short(row.name), style=f"of {row.style}", title=row.name)
         panel.labels.append(label)
+        if row.mark:
+            panel.labels.append(
+                Label(x=118, y=y + 4, text=row.mark, style=f"of {row.style}", anchor="end")
+            )
     return panel

@@ -7,6 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+import numpy as np
+
 from augless import metrics, trials
 
 Role = Literal["baseline", "control", "method"]
@@ -36,8 +38,10 @@ class Contrast:
     """whether every seed has the same sign"""
     claimed: bool
     """whether the protocol lets it be claimed"""
-    smallest: float
-    """the smallest difference that could have been seen; 0 where no sentence differs"""
+    smallest: float | None
+    """the smallest difference that trials like it claim four times of five; None: none at all"""
+    alike: bool = False
+    """whether no sentence differs in its score"""
 
     def beyond(self, level: float) -> bool:
         """Tell whether it is more than the luck of seeds, which of one seed nobody knows."""
@@ -190,14 +194,35 @@ def _study(
         if entry.corpus == corpus and entry.record is not None:
             records[entry.method][entry.seed] = entry.record
     cells = {row.method: _clean(row.cells[corpus]) for row in table.rows if not row.published_only}
+
+    def contrast(
+        found: metrics.Comparison | None, method: str, other: str | None
+    ) -> Contrast | None:
+        if found is None or other is None:
+            return None
+        mine, theirs = cells[method].values, cells[other].values
+        shared = [seed for seed in mine if seed in theirs]
+        pairs = [(records[method][seed], records[other][seed]) for seed in shared]
+        key = f"test/{plan.metric}"
+        return Contrast(
+            difference=found.difference,
+            seeds=tuple(mine[seed] - theirs[seed] for seed in shared),
+            p=found.holm_p,
+            method_p=found.method_p,
+            agree=found.every_seed_agrees,
+            claimed=found.significant,
+            smallest=found.smallest_detectable,
+            alike=all(np.array_equal(a.statistics[key], b.statistics[key]) for a, b in pairs),
+        )
+
     rows = [
         Row(
             method=method,
             style=colours[method],
             role=role(plan, method),
             cell=cell,
-            baseline=_contrast(cell.baseline, cell, cells[plan.baseline]),
-            control=_contrast(cell.control, cell, cells.get(cell.control_name or "")),
+            baseline=contrast(cell.baseline, method, plan.baseline),
+            control=contrast(cell.control, method, cell.control_name),
             weighs=any(weighted_term(record) is not None for record in records[method].values()),
             matched=plan.methods[cell.control_name or method].matches == method,
             besides=_besides(records[method].values(), records[plan.baseline].values()),
@@ -233,20 +258,3 @@ def _clean(cell: trials.Cell) -> trials.Cell:
     """Leave out values that are no finite number, which a record holds as None."""
     values: Mapping[int, float | None] = cell.values
     return dataclasses.replace(cell, values={s: v for s, v in values.items() if v is not None})
-
-
-def _contrast(
-    found: metrics.Comparison | None, cell: trials.Cell, other: trials.Cell | None
-) -> Contrast | None:
-    if found is None or other is None:
-        return None
-    shared = [seed for seed in cell.values if seed in other.values]
-    return Contrast(
-        difference=found.difference,
-        seeds=tuple(cell.values[seed] - other.values[seed] for seed in shared),
-        p=found.holm_p,
-        method_p=found.method_p,
-        agree=found.every_seed_agrees,
-        claimed=found.significant,
-        smallest=found.smallest_detectable,
-    )

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import difflib
+import functools
 import re
+import sys
+import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -15,8 +18,9 @@ from augless.reports.evidence import Row, Study
 
 EACH = 3  # examples of a kind
 LONGEST = 700  # characters of a sentence that are shown
-# Scripts without spaces are compared character by character.
-_TOKENS = re.compile(r"\s+|[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]|\w+|[^\w\s]")
+# Scripts without spaces are compared character by character: kana, Han, Hangul, and those of
+# Thailand, Laos, Myanmar and Cambodia.
+_ALONE = r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff]"
 
 
 @dataclass(frozen=True)
@@ -57,12 +61,22 @@ class Kind:
     examples: list[Example]
 
 
+@functools.cache
+def _tokens() -> re.Pattern[str]:
+    """Return what cuts text into words, or characters, with the marks that combine with them."""
+    marks = (chr(c) for c in range(sys.maxunicode + 1) if unicodedata.category(chr(c))[0] == "M")
+    # Joiners, and the vowels AM of Thai and Lao, which are letters to Unicode.
+    joined = f"[{''.join(marks)}\u200c\u200d\u0e33\u0eb3]"
+    emoji = rf"[^\w\s](?:{joined}|(?<=\u200d)[^\w\s])*"
+    return re.compile(rf"\s+|{_ALONE}{joined}*|(?:\w{joined}*)+|{emoji}")
+
+
 def marked(hypothesis: str, reference: str) -> list[Piece]:
     """Cut a hypothesis into pieces that the reference has, in order, and others."""
     hypothesis, reference = shortened(hypothesis), shortened(reference)
-    tokens = _TOKENS.findall(hypothesis)
+    tokens = _tokens().findall(hypothesis)
     words = [token for token in tokens if not token.isspace()]
-    others = [token for token in _TOKENS.findall(reference) if not token.isspace()]
+    others = [token for token in _tokens().findall(reference) if not token.isspace()]
     same = [False] * len(words)
     matcher = difflib.SequenceMatcher(None, others, words, autojunk=False)
     for block in matcher.get_matching_blocks():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import io
 import re
 import unicodedata
@@ -53,8 +54,22 @@ def _grids(found: Evidence) -> list[_Grid]:
     for one in tables.tables(found):
         remarks = [f"{line.method}, {failure}" for line in one.lines for failure in line.failures]
         rows = [one.cells(line) for line in one.lines]
-        grids.append(_Grid(one.corpus, [*one.columns.values()], rows, tables.legend(one), remarks))
+        said = tables.legend(one) + _chances(one)
+        grids.append(_Grid(one.corpus, [*one.columns.values()], rows, said, remarks))
     return grids
+
+
+def _chances(table: tables.Table) -> str:
+    """List the p-values of a table, which has only marks."""
+    sides = {
+        table.columns.get("baseline", ""): {line.method: line.baseline for line in table.lines},
+        table.columns.get("control", ""): {line.method: line.control for line in table.lines},
+    }
+    said = ""
+    for heading, deltas in sides.items():
+        known = [f"{method} ({', '.join(d.said)})" for method, d in deltas.items() if d]
+        said += f" {heading.capitalize()}: {', '.join(known)}." if known else ""
+    return said
 
 
 def _all_grids(found: Evidence) -> list[_Grid]:
@@ -86,6 +101,7 @@ def latex(found: Evidence) -> str:
     parts = ["% \\usepackage{booktabs,amssymb}\n"]
     for grid in _all_grids(found):
         rows = (grid.head, *grid.rows)
+        said = " ".join([grid.legend, *(f"{remark}." for remark in grid.remarks)])
         head, *body = (" & ".join(_latex(cell) for cell in row) + r" \\" for row in rows)
         lines = [
             r"\begin{table}",
@@ -97,7 +113,7 @@ def latex(found: Evidence) -> str:
             *body,
             r"\bottomrule",
             r"\end{tabular}",
-            rf"\caption{{{_latex(grid.title)}: {_latex(grid.legend)}}}",
+            rf"\caption{{{_latex(grid.title)}: {_latex(said)}}}",
             r"\end{table}",
         ]
         parts.append("\n".join(lines) + "\n")
@@ -131,10 +147,11 @@ def _values(found: Evidence, study: Study, row: Row) -> dict[str, Any]:
         "deviation": cell.deviation,
         "seeds": {str(seed): value for seed, value in cell.values.items()},
         "scores": _scores(found, study, row.method),
-        "baseline": _compared(row.baseline),
-        "control": control | (_compared(row.control) or {}) if cell.control_name else None,
+        "baseline": _compared(study, row.baseline),
+        "control": control | (_compared(study, row.control) or {}) if cell.control_name else None,
         "published": cell.published,
         "seconds": cell.seconds,
+        "tuning_seconds": tables.tuned(found, study.corpus).get(row.method),
         "samples": cell.samples,
         "failures": {str(seed): why for seed, why in cell.failures.items()},
     }
@@ -145,15 +162,21 @@ def _scores(found: Evidence, study: Study, method: str) -> dict[str, Any]:
     for metric in found.plan.metrics:
         mean, deviation = row.cell.scores.get(metric, (None, None)) if row else (None, None)
         printed = found.plan.published(method, study.corpus, metric)
-        known[metric] = {"mean": mean, "deviation": deviation, "published": printed}
+        records = study.records.get(method, {})
+        seeds = {str(s): r.scores["test"].get(metric, {}).get("value") for s, r in records.items()}
+        known[metric] = {"mean": mean, "deviation": deviation, "published": printed, "seeds": seeds}
     return known
 
 
-_COMPARED = ("difference", "p", "method_p", "agree", "claimed", "smallest")
+_COMPARED = ("difference", "holm_p", "method_p", "agree", "claimed", "smallest")
 
 
-def _compared(contrast: Contrast | None) -> dict[str, Any] | None:
-    return {name: getattr(contrast, name) for name in _COMPARED} if contrast else None
+def _compared(study: Study, contrast: Contrast | None) -> dict[str, Any] | None:
+    if contrast is None:
+        return None
+    claimed = answers.verdict(study, contrast) != "open"
+    values = dataclasses.asdict(contrast) | {"holm_p": contrast.p, "claimed": claimed}
+    return {name: values[name] for name in _COMPARED}
 
 
 def csv(found: Evidence) -> str:
@@ -164,8 +187,9 @@ def csv(found: Evidence) -> str:
     sides += [("control", name) for name in ("name", *_COMPARED)]
     table.writerow(
         ["corpus", "method", "metric", "mean", "sd", "published", "seeds"]
+        + [f"seed_{seed}" for seed in found.plan.seeds]
         + [f"{name}_{side}" for side, name in sides]
-        + ["seconds", "samples", "failures"]
+        + ["seconds", "tuning_seconds", "samples", "failures"]
     )
     whole = summary(found)
     for corpus, rows in whole["corpora"].items():
@@ -174,9 +198,11 @@ def csv(found: Evidence) -> str:
                 # Only the plan's metric is tested.
                 tested = row if metric == whole["metric"] else {}
                 compared = [(tested.get(side) or {}).get(name) for side, name in sides]
-                last = [row.get("seconds"), row.get("samples"), _reasons(row)]
-                line = [corpus, method, metric, *score.values(), len(row.get("seeds", ()))]
-                table.writerow(map(_literal, [*line, *compared, *last]))
+                last = [row.get(key) for key in ("seconds", "tuning_seconds", "samples")]
+                line = [corpus, method, metric, score["mean"], score["deviation"]]
+                line += [score["published"], len(row.get("seeds", ()))]
+                line += [score["seeds"].get(str(seed)) for seed in found.plan.seeds]
+                table.writerow(map(_literal, [*line, *compared, *last, _reasons(row)]))
     return out.getvalue()
 
 

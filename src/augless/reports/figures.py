@@ -12,7 +12,7 @@ import numpy as np
 
 from augless import trials
 from augless.recipes import BadRecipe, reading
-from augless.reports import charts, evidence
+from augless.reports import answers, charts, evidence
 from augless.reports.evidence import Contrast, Row, Study
 
 MOST = 80  # points of a line: more cannot be seen
@@ -41,7 +41,7 @@ def differences(study: Study) -> Figure | None:
         abs(v)
         for _, rows in found
         for _, one in rows
-        for v in (one.difference, one.smallest, *one.seeds)
+        for v in (one.difference, one.smallest or 0.0, *one.seeds)
     ]
     if not reach:
         return None
@@ -59,9 +59,11 @@ def differences(study: Study) -> Figure | None:
                 name=row.method,
                 difference=one.difference,
                 seeds=one.seeds,
-                unseen=one.smallest,
-                claimed=one.claimed,
-                said=f"{charts.signed(charts.fixed(one.difference, 2))}, p = {one.p:.2g}",
+                unseen=0.0 if one.alike else one.smallest,
+                mark=answers.mark(study, one),
+                said=f"{charts.signed(charts.fixed(one.difference, 2))} "
+                f"{answers.mark(study, one)}".rstrip()
+                + f", {answers.probability(one.p)}",
             )
             for row, one in rows
         ]
@@ -74,8 +76,8 @@ def differences(study: Study) -> Figure | None:
     return Figure(
         panels=panels,
         caption="Small dots are seeds, the large one their mean: filled where a difference may "
-        "be claimed for these models. Of differences in the grey zone the test would miss more "
-        f"than one in five. Better is to the {better}.",
+        "be claimed beyond the luck of seeds, ▲ or ▼ in the table. Of true differences in the grey "
+        f"zone, more than one trial in five would miss each. Better is to the {better}.",
     )
 
 
@@ -218,13 +220,13 @@ def weights(study: Study) -> Figure | None:
     return Figure(
         panels=panels,
         caption="Methods that weigh their samples; the others give every sample the weight 1. "
-        "Mean over seeds; the band is their range.",
+        f"Mean over seeds; the band is their range.{_of_terms(study, shown)}",
     )
 
 
 def losses(study: Study) -> Figure | None:
     """Draw the losses of the last epoch, and the weight that each would get."""
-    panels = []
+    panels, shown = [], []
     for row in study.rows:
         term = _term(study, row)
         epochs = _histories(study, row, "epoch")
@@ -235,6 +237,7 @@ def losses(study: Study) -> Figure | None:
         before, after = _summed(first), _summed(last)
         if not after:
             continue
+        shown.append(row)
         curve = weight_curve(study, row, term, len(after))
         spoken = f" Weights run from {min(curve):.3g} to {max(curve):.3g}." if curve else ""
         panels.append(
@@ -242,7 +245,7 @@ def losses(study: Study) -> Figure | None:
                 after,
                 curve,
                 style=row.style,
-                title=row.method,
+                title=f"{row.method}{_of_term(study, row)}",
                 description=f"Losses of {row.method} in the last epoch, in units of the mean."
                 + spoken,
                 before=before,
@@ -253,8 +256,27 @@ def losses(study: Study) -> Figure | None:
     return Figure(
         panels=panels,
         caption="Bars: losses in the last epoch, all seeds. Thin outline: the first epoch. Line: "
-        "the weight that a sample with this loss gets at the end, on the axis at the right.",
+        "the weight that a sample with this loss gets at the end, on the axis at the right."
+        + _of_terms(study, shown),
     )
+
+
+def _of_term(study: Study, row: Row) -> str:
+    """Name the term that a method weighs, where its objective has several."""
+    term = _term(study, row)
+    recipe = next(iter(study.records[row.method].values())).recipe
+    terms = {key.split(".")[1] for key in recipe if key.startswith("terms.")}
+    if term is None or len(terms) < 2:
+        return ""
+    loss, scale = (recipe.get(f"terms.{term}.{key}", "") for key in ("loss.name", "scale"))
+    factor = "" if scale in ("", 1) else f" \N{MULTIPLICATION SIGN} {scale:g}"
+    return f", term {term + 1} of {len(terms)}: {loss}{factor}"
+
+
+def _of_terms(study: Study, rows: Sequence[Row]) -> str:
+    """Say of which terms the weights are, where that is a question."""
+    named = [f"{row.method}{said}" for row in rows if (said := _of_term(study, row))]
+    return f" Weights are those of one term: {'; '.join(named)}." if named else ""
 
 
 def _term(study: Study, row: Row) -> int | None:

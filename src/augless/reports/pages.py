@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ from typing import Any
 from augless.reports import answers, buckets, evidence, examples, figures, tables
 from augless.reports.evidence import Evidence, Study
 
+MOST = 4  # notes on corpora that stand before the tables
 Draw = Callable[[Study], figures.Figure | None]
 
 
@@ -80,6 +82,7 @@ class Choice:
     corpus: str
     names: list[str]
     rows: list[Tried]
+    caption: str
     value: Any
 
 
@@ -116,13 +119,15 @@ def page(found: Evidence) -> str:
     )
     counter = itertools.count(1)
     plan, answer = found.plan, answers.of(found)
+    folded = len(found.studies) > 1 and len(answer.by_corpus) > MOST
     sections = _sections(found)
     looked_at = [section for section in sections if section.id == _LOOKED_AT[plan.view]]
     return environment.get_template("page.html").render(
         fresh=lambda: f"p{next(counter)}",
         title=plan.title,
         answer=pieces(answer.sentence, found.styles),
-        notes=answer.notes,
+        notes=answer.general if folded else answer.notes,
+        folded=answer.by_corpus if folded else (),
         facts=_facts(found),
         baseline=plan.baseline,
         lead=_numbers_lead(found),
@@ -164,8 +169,8 @@ def _facts(found: Evidence) -> list[tuple[str, str]]:
     plan = found.plan
     entries = found.trial.entries
     done = [entry.record for entry in entries if entry.record is not None]
-    hours = sum(float(record.result.get("seconds") or 0) for record in done) / 3600
-    spent = f"{hours:.1f}" if hours >= 1 else f"{60 * hours:.0f}"
+    trained = sum(float(record.result.get("seconds") or 0) for record in done)
+    tuning = sum(sum(tables.tuned(found, corpus).values()) for corpus in plan.recipes)
     counts = [
         (len(plan.methods), "method"),
         (len(plan.seeds), "seed"),
@@ -173,10 +178,19 @@ def _facts(found: Evidence) -> list[tuple[str, str]]:
     ]
     facts = [(str(n), what if n == 1 or what == "corpora" else f"{what}s") for n, what in counts]
     facts.append((f"{len(done)} of {len(entries)}", "runs done"))
-    facts.append((spent, "hours of training" if hours >= 1 else "minutes of training"))
+    facts.append(_spent(trained, "training" + (" the final runs" if plan.tune else "")))
+    if tuning:
+        facts.append(_spent(tuning, "tuning"))
     if found.plan.small:
         facts.append(("small", "scale of the plan"))
     return facts
+
+
+def _spent(seconds: float, what: str) -> tuple[str, str]:
+    hours = seconds / 3600
+    whole = f"{60 * hours:.0f}"
+    unit = "hours" if hours >= 1 else "minute" if whole == "1" else "minutes"
+    return f"{hours:.1f}" if hours >= 1 else whole, f"{unit} of {what}"
 
 
 def _numbers(found: Evidence, study: Study) -> Numbers:
@@ -195,11 +209,19 @@ def _numbers_lead(found: Evidence) -> list[str]:
     plan = found.plan
     once = ", once" if not any(study.watched for study in found.studies) else ""
     seeds = "seeds" if len(plan.seeds) > 1 else "seed"
+    luck = "counting in the luck of sentences and of seeds, and that every seed must agree"
+    if len(plan.seeds) == 1:
+        luck = "counting in the luck of sentences; of that of seeds, one seed tells nothing"
     lead = [
         f"Every method was trained with the same {seeds}, and tested on the same sentences{once}.",
-        f"“Could have seen” is the smallest difference from {plan.baseline} that the test would "
-        "have found in four trials of five.",
+        f"“Could have seen” is the smallest true difference from {plan.baseline} that four trials "
+        f"of five like this one would claim, {luck}.",
     ]
+    if any(line.smallest == tables.NOTHING for one in tables.tables(found) for line in one.lines):
+        lead.append(
+            f"“{tables.NOTHING}” stands for nothing: there are too few sentences, or seeds are too "
+            "far apart, for any claim."
+        )
     if not once:
         lead.insert(1, "The test set was also scored at every epoch, which chose nothing.")
     return lead + _controls(found)
@@ -325,8 +347,9 @@ def _tuning(found: Evidence) -> list[str]:
         return ["No hyper-parameter was tuned."]
     lead = [
         "Hyper-parameters were chosen on the validation set alone, by "
-        f"{evidence.metric_name(plan.metric)} and the first seed, from {plan.budget} combinations "
-        f"each: {answers.joined(list(plan.tune))}."
+        f"{evidence.metric_name(plan.metric)} and with seed {plan.tuning_seed}, which no final run "
+        f"has, from {plan.budget} combination{'s' * (plan.budget != 1)} each: "
+        f"{answers.joined(list(plan.tune))}."
     ]
     for method, entry in plan.methods.items():
         if entry.matches in plan.tune:
@@ -344,15 +367,20 @@ def _choices(found: Evidence) -> list[Choice]:
             style = _colour(found.styles.get(method, ""))
             where = corpus if len(found.studies) > 1 else ""
             tried = choice.get("tried") if isinstance(choice, Mapping) else None
-            names, rows = _tried(choice, tried) if tried else ([], [])
-            listed.append(Choice(method, style, where, names, rows, choice))
+            names, rows = _tried(found, choice, tried) if tried else ([], [])
+            seconds = tables.tuned(found, corpus).get(method)
+            spent = "" if seconds is None else f": {seconds:,.0f} seconds of training"
+            caption = f"All that was tried, the best on the validation set first{spent}."
+            listed.append(Choice(method, style, where, names, rows, caption, choice))
     return listed
 
 
 def _tried(
-    choice: Mapping[str, Any], tried: Sequence[Mapping[str, Any]]
+    found: Evidence, choice: Mapping[str, Any], tried: Sequence[Mapping[str, Any]]
 ) -> tuple[list[str], list[Tried]]:
-    """Lay out combinations: a column per hyper-parameter, then the score."""
+    """Lay out combinations, the best first: a column per hyper-parameter, then the score."""
+    sign = -1 if found.studies[0].metric.higher_is_better else 1
+    tried = sorted(tried, key=lambda one: _rank(one.get("score"), sign))
     keys = list(dict.fromkeys(key for entry in tried for key in entry.get("values", {})))
     rows = []
     for entry in tried:
@@ -363,6 +391,10 @@ def _tried(
         cells = [_value(values[key]) if key in values else "" for key in keys]
         rows.append(Tried([*cells, f"{shown} ← chosen" if chosen else str(shown)], chosen))
     return [*keys, "validation score"], rows
+
+
+def _rank(score: float | None, sign: int) -> float:
+    return math.inf if score is None else sign * score
 
 
 def _value(value: Any) -> str:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from augless import metrics
 from augless.reports import answers, charts, evidence
 from augless.reports.evidence import Contrast, Evidence, Row, Study
 
-# Filled where a claim is more than the luck of seeds too.
-_MARKS = {"better": "△▲", "worse": "▽▼", "open": ("", "")}
+NOTHING = "\N{EN DASH}"  # where no difference could have been seen
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,6 +43,8 @@ class Line:
     seconds: str = ""
     samples: str = ""
     seeds: str = ""
+    whole: bool = True
+    """whether every seed is done"""
     failures: tuple[str, ...] = ()
 
     @property
@@ -61,6 +62,8 @@ class Table:
     level: float
     seeds: int
     lines: list[Line]
+    tuned: dict[str, float]
+    """method -> seconds of training what was tried for it"""
     columns: dict[str, str]
     """name of a column -> its heading, in order; columns that nothing is known of are left out"""
 
@@ -119,6 +122,7 @@ def table(found: Evidence, study: Study) -> Table:
         level=study.level,
         seeds=len(plan.seeds),
         lines=lines,
+        tuned=tuned(found, study.corpus),
         columns=used,
     )
 
@@ -142,25 +146,44 @@ def _line(found: Evidence, study: Study, row: Row, digits: int, several: bool) -
         spread=number(cell.deviation, digits),
         baseline=_delta(study, row.baseline, digits),
         control=control,
-        smallest=number((row.baseline.smallest or None) if row.baseline else None, digits),
+        smallest=_smallest(row.baseline, digits),
         published=published(found, study, row.method, metric),
         seconds="" if cell.seconds is None else f"{cell.seconds:,.0f}",
         samples="" if cell.samples is None else f"{cell.samples:,.0f}",
         seeds=f"{len(cell.values)} of {len(found.plan.seeds)}",
+        whole=len(cell.values) == len(found.plan.seeds),
         failures=tuple(row.failures),
     )
+
+
+def _smallest(contrast: Contrast | None, digits: int) -> str:
+    if contrast is None or contrast.alike:
+        return ""
+    return NOTHING if contrast.smallest is None else number(contrast.smallest, digits)
+
+
+def tuned(found: Evidence, corpus: str) -> dict[str, float]:
+    """Return the seconds of training what was tried for methods, where they are known."""
+    seconds = {}
+    for method, choices in found.trial.chosen.items():
+        choice = choices.get(corpus)
+        tried = choice.get("tried", ()) if isinstance(choice, Mapping) else ()
+        known = [one["seconds"] for one in tried if one.get("seconds") is not None]
+        if known:
+            seconds[method] = sum(known)
+    return seconds
 
 
 def _delta(study: Study, contrast: Contrast | None, digits: int) -> Delta | None:
     if contrast is None:
         return None
-    kind, firm = answers.verdict(study, contrast), contrast.beyond(study.level)
+    kind, mark = answers.verdict(study, contrast), answers.mark(study, contrast)
     disagree = len(contrast.seeds) > 1 and not contrast.agree
     said = [answers.probability(contrast.p), *(["seeds disagree"] if disagree else [])]
-    if contrast.claimed and not firm and contrast.method_p is not None:
+    if mark in {*"△▽"} and contrast.method_p is not None:
         said.append(f"over seeds {answers.probability(contrast.method_p)}")
     text = charts.signed(charts.fixed(contrast.difference, digits))
-    return Delta(text=text, kind=kind, mark=_MARKS[kind][firm], said=tuple(said))
+    return Delta(text=text, kind=kind, mark=mark, said=tuple(said))
 
 
 def number(value: float | None, digits: int) -> str:
@@ -182,6 +205,8 @@ def legend(table: Table) -> str:
             " Seconds are of training alone, without tuning, and of runs side by side: "
             "a rough figure."
         )
+        spent = [f"{seconds:,.0f} seconds for {method}" for method, seconds in table.tuned.items()]
+        said += f" Tuning took another {answers.joined(spent)}." if spent else ""
     return said
 
 
@@ -192,12 +217,15 @@ def _over(seeds: int) -> str:
 def _marks(shown: Sequence[Table]) -> str:
     """Say what the marks of tables mean, the hollow ones where there are some."""
     level = f"{shown[0].level:g}"
-    test = f"p < {level} after Holm's correction"
+    test = f"p < {level} after Holm's correction over all methods and corpora"
     if shown[0].seeds == 1:
         return f"△ better, ▽ worse for these models, there being one seed: {test}."
     lines = [line for table in shown for line in table.lines]
     used = {delta.mark for line in lines for delta in (line.baseline, line.control) if delta}
-    hollow = f"; △ ▽ for these models only, as p is {level} or more counting other seeds in"
+    hollow = (
+        f"; △ ▽ for these models only, as p, corrected likewise, is {level} or more counting other "
+        "seeds in"
+    )
     return f"▲ better, ▼ worse: {test}, every seed agrees{hollow if used & {*'△▽'} else ''}."
 
 
@@ -209,12 +237,15 @@ class OverviewCell:
     kind: answers.Verdict
     mark: str
     published: str
+    seeds: str
+    """how many are done, if not all"""
 
     @property
     def text(self) -> str:
         """All of it on a line."""
         paper = f"({self.published})" if self.published else ""
-        return " ".join(filter(None, (self.score, self.mark, paper)))
+        seeds = f"[{self.seeds}]" if self.seeds else ""
+        return " ".join(filter(None, (self.score, self.mark, seeds, paper)))
 
 
 @dataclass(frozen=True)
@@ -250,7 +281,8 @@ def overview(found: Evidence) -> Overview | None:
             kind: answers.Verdict = delta.kind if delta else "open"
             score = _CELLS["score"](line).split(" ± ")[0] if line else ""
             mark, paper = delta.mark if delta else "", line.published if line else ""
-            cells.append(OverviewCell(score, kind, mark, paper))
+            partial = f"{line.seeds} seeds" if line and line.score and not line.whole else ""
+            cells.append(OverviewCell(score, kind, mark, paper, partial))
             style = line.style if line else style
         rows.append(OverviewRow(method, style, cells))
     said = f"{by_corpus[0].metric} on the test sets, mean over seeds, against {found.plan.baseline}"

@@ -289,7 +289,7 @@ def _read(plan: str) -> tuple[str, dict[str, Any]]:
     return plan, tomllib.loads((_folder() / f"{plan}.toml").read_text("utf-8"))
 
 
-def _built(name: str, content: Mapping[str, Any], small: bool, said: str) -> Plan:
+def _built(name: str, content: Mapping[str, Any], small: bool, said: str = _METRIC) -> Plan:
     for key in ("title", "recipes", "methods"):
         if key not in content:
             raise BadPlan(f"{name}: {key} is not given")

@@ -65,6 +65,8 @@ class Search:
         import optuna
 
         with contextlib.closing(sqlite3.connect(file, timeout=60)) as connection:
+            if connection.execute("pragma integrity_check").fetchone() != ("ok",):
+                raise sqlite3.DatabaseError("an index and its table disagree")
             connection.execute("pragma synchronous = off")  # what a power cut costs can be spared
             # Opened here, because in a URL some characters of a path mean something else.
             given = {"creator": lambda: connection}

@@ -10,6 +10,9 @@ from augless import metrics
 from augless.trials.plans import Plan
 from augless.trials.records import Record, Trial
 
+# (label of the corpus, method) -> beside another method.
+Comparisons = dict[tuple[str, str], metrics.Comparison]
+
 LEVEL = 0.05
 POWER = 0.8
 
@@ -26,9 +29,10 @@ class Cell:
     scores: dict[str, tuple[float, float | None]]
     """every metric -> mean over seeds, and deviation"""
     baseline: metrics.Comparison | None
-    """with the plan's baseline; None for itself, and until every seed of both is done"""
+    """with the plan's baseline; None for itself, and until every seed of both is done and scored
+    in one way; Holm over methods and corpora"""
     control: metrics.Comparison | None
-    """with its control; Holm over the methods that share the control"""
+    """with its control; Holm over methods and corpora that share the control"""
     control_name: str | None
     published: float | None
     seconds: float | None
@@ -81,24 +85,20 @@ def table(trial: Trial, *, trials: int = 10_000) -> Table:
         elif entry.failure is not None:
             failures.setdefault(key, {})[entry.seed] = entry.failure
     warnings: list[str] = []
-    compared = {
-        corpus: _compared(plan, {m: done.get((corpus, m), {}) for m in plan.methods}, trials)
-        for corpus in plan.recipes
-    }
+    against_baseline, against_control = _compared(plan, done, trials)
     rows = []
     for method in plan.methods:
         cells = {}
         for corpus in plan.recipes:
             records = done.get((corpus, method), {})
-            against_baseline, against_control = compared[corpus]
             cells[corpus] = _cell(
                 plan,
                 method,
                 corpus,
                 records,
                 failures.get((corpus, method), {}),
-                against_baseline.get(method),
-                against_control.get(method),
+                against_baseline.get((corpus, method)),
+                against_control.get((corpus, method)),
             )
             missing = len(plan.seeds) - len(records)
             if missing:
@@ -131,40 +131,48 @@ def score_of(record: Record, metric: str, split: str = "test") -> metrics.Score:
 
 
 def _compared(
-    plan: Plan, done: Mapping[str, Mapping[int, Record]], trials: int
-) -> tuple[dict[str, metrics.Comparison], dict[str, metrics.Comparison]]:
-    """Compare methods with the baseline and with their controls, where every seed is done."""
+    plan: Plan, done: Mapping[tuple[str, str], Mapping[int, Record]], trials: int
+) -> tuple[Comparisons, Comparisons]:
+    """Compare methods with the baseline and with their controls, where every seed is done.
+
+    All that is compared with the same method, on whatever corpus, is one family.
+    """
     if not metrics.METRICS[plan.metric].additive:
         return {}, {}
     whole = {
-        method: [score_of(records[seed], plan.metric) for seed in plan.seeds]
-        for method, records in done.items()
+        key: [score_of(records[seed], plan.metric) for seed in plan.seeds]
+        for key, records in done.items()
         if all(seed in records for seed in plan.seeds)
         and all(r.scores["test"][plan.metric]["value"] is not None for r in records.values())
     }
+    ways = {key: _way(scores) for key, scores in whole.items()}
 
-    def against(other: str, methods: Iterable[str]) -> dict[str, metrics.Comparison]:
+    def against(other: str, methods: Iterable[str]) -> Comparisons:
         """Compare with one method those that were scored in the same way, on as many sentences."""
-        if other not in whole:
-            return {}
-        alike = {
-            m: whole[m] for m in methods if m in whole and _way(whole[m]) == _way(whole[other])
+        groups = {
+            corpus: {
+                method: whole[corpus, method]
+                for method in dict.fromkeys([other, *methods])
+                if ways.get((corpus, method)) == ways[corpus, other]
+            }
+            for corpus in plan.recipes
+            if ways.get((corpus, other)) is not None
         }
-        if not alike.keys() - {other}:
-            return {}
-        systems = {other: whole[other]} | alike
-        return metrics.compare(systems, other, alpha=LEVEL, power=POWER, trials=trials)
+        found = metrics.compare_groups(groups, other, alpha=LEVEL, power=POWER, trials=trials)
+        return {(corpus, m): one for corpus, here in found.items() for m, one in here.items()}
 
-    controls = {method: plan.control_of(method) for method in whole}
-    controlled: dict[str, metrics.Comparison] = {}
+    controls = {method: plan.control_of(method) for method in plan.methods}
+    controlled: Comparisons = {}
     for control in dict.fromkeys(controls.values()):
         if control is not None:
-            controlled |= against(control, [m for m in whole if controls[m] == control])
-    return against(plan.baseline, whole), controlled
+            controlled |= against(control, [m for m in controls if controls[m] == control])
+    return against(plan.baseline, plan.methods), controlled
 
 
-def _way(scores: Sequence[metrics.Score]) -> set[tuple[str, int]]:
-    return {(score.signature, len(score.statistics)) for score in scores}
+def _way(scores: Sequence[metrics.Score]) -> tuple[str, int] | None:
+    """Return the signature and sentences of all seeds, None where seeds differ in them."""
+    ways = {(score.signature, len(score.statistics)) for score in scores}
+    return ways.pop() if len(ways) == 1 else None
 
 
 def _cell(
