@@ -519,7 +519,7 @@ def test_a_trial_is_listed_run_gone_on_with_and_reported(tmp_path):
     page = tmp_path / done.stdout.strip().split("\n")[-1]
     assert "Tiny &lt;b&gt;trial" in page.read_text("utf-8")
     assert "exponential" in done.stdout and "plain" in done.stdout
-    again = run("trial", "tiny.toml", cwd=tmp_path)
+    again = run("trial", "tiny.toml", "--jobs", "2", cwd=tmp_path)
     assert again.stdout == done.stdout
     reported = run("report", "tiny.toml", cwd=tmp_path)
     assert reported.stdout == done.stdout
