@@ -99,7 +99,7 @@ def test_generating_to_a_file_then_scoring_it(place):
     assert found["mean"] == pytest.approx(metrics.score("bleu", hypotheses, references).value)
 
 
-def test_scores_and_n_best_on_request(place):
+def test_scores_and_n_best_on_request(place, run):
     arguments = ("generate", "run", "test.de", "search.n_best=3", "search.size=3")
     done = run(*arguments, "--scores", cwd=place)
     lines = done.stdout.split("\n")[:-1]
@@ -111,7 +111,7 @@ def test_scores_and_n_best_on_request(place):
     assert all(a[0]["score"] >= a[1]["score"] >= a[2]["score"] for a in answers)
 
 
-def test_sampling_is_a_search_like_any_other(place):
+def test_sampling_is_a_search_like_any_other(place, run):
     arguments = ("generate", "run", "test.de", "search=sampling", "search.seed=3")
     first, second = run(*arguments, cwd=place), run(*arguments, cwd=place)
     assert first.returncode == 0, first.stderr
@@ -190,6 +190,24 @@ def inside(place, monkeypatch, capsys):
         with pytest.raises(SystemExit) as end:
             cli.main()
         return end.value.code, capsys.readouterr().err
+
+    yield call
+    for number, handler in handlers.items():
+        signal.signal(number, handler)
+
+
+@pytest.fixture(name="run")
+def run_here(monkeypatch, capsys):
+    """Do as `run` does, in this process, which has loaded torch already."""
+    monkeypatch.setenv("COLUMNS", "80")
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+
+    def call(*arguments, cwd):
+        monkeypatch.chdir(cwd)
+        monkeypatch.setattr(sys, "argv", ["augless", *map(str, arguments)])
+        with pytest.raises(SystemExit) as end:
+            cli.main()
+        return subprocess.CompletedProcess(arguments, end.value.code or 0, *capsys.readouterr())
 
     yield call
     for number, handler in handlers.items():
@@ -395,7 +413,7 @@ def test_a_terminal_gets_an_answer_to_each_line(place):
     os.close(child)
 
 
-def test_perplexities_over_other_vocabularies_are_not_compared(place):
+def test_perplexities_over_other_vocabularies_are_not_compared(place, run):
     changed = [one.replace("size=200", "size=150") for one in SMALL]
     assert run("train", "toy-de-en", *changed, "--run", "other", cwd=place).returncode == 0
     arguments = ("--run", "a=run", "--run", "b=other", "--source", "test.de", "-r", "test.en")
@@ -431,7 +449,7 @@ def test_output_goes_into_a_pipe_and_through_a_link(place, tmp_path):
     assert done.stdout.count("\n") == 10 and (tmp_path / "pipe").is_fifo()
 
 
-def test_weights_of_pairs_come_from_a_column(tmp_path):
+def test_weights_of_pairs_come_from_a_column(tmp_path, run):
     for split, n in (("train", 60), ("valid", 8)):
         rows = [f"ein Haus {i}\ta house {i}\t{i % 3}\n" for i in range(n)]
         (tmp_path / f"{split}.tsv").write_text("".join(rows), "utf-8")
@@ -447,7 +465,7 @@ def test_weights_of_pairs_come_from_a_column(tmp_path):
     assert done.returncode == 3 and "train.tsv, line 1: the weight '3' is 'much'" in done.stderr
 
 
-def test_one_run_starts_from_another(place):
+def test_one_run_starts_from_another(place, run):
     wd = ("terms.0.loss=wasserstein", "training.start=run")
     done = run("train", "toy-de-en", *SMALL, *wd, "--run", "wd", cwd=place)
     assert done.returncode == 0, done.stderr
@@ -462,7 +480,7 @@ def test_one_run_starts_from_another(place):
     assert not (place / "new").exists()
 
 
-def test_a_split_that_is_watched_is_scored_at_every_validation(tmp_path):
+def test_a_split_that_is_watched_is_scored_at_every_validation(tmp_path, run):
     done = run("train", "toy-de-en", *SMALL, "training.watch=test", "--run", "run", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     scores = runs.Run.open(tmp_path / "run").metrics()[-1]["scores"]
@@ -501,7 +519,7 @@ terms.0.weighting = "exponential"
 """
 
 
-def test_a_trial_is_listed_run_gone_on_with_and_reported(tmp_path):
+def test_a_trial_is_listed_run_gone_on_with_and_reported(tmp_path, run):
     (tmp_path / "tiny.toml").write_text(PLAN, "utf-8")
     done = run("trial", "tiny.toml", "--dry-run", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
