@@ -2,8 +2,10 @@
 
 import contextlib
 import dataclasses
+import errno
 import hashlib
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -294,6 +296,16 @@ def test_two_trials_do_not_share_a_folder_at_once(tmp_path, monkeypatch):
         assert root.exists()
     assert not root.exists()  # as nothing came of it
     assert not trials.run(plan, root=root, max_minutes=0).complete
+
+
+def test_a_folder_that_cannot_be_held_is_used_all_the_same(tmp_path, monkeypatch):
+    def refuse(*_):
+        raise OSError(errno.EBADF, os.strerror(errno.EBADF))
+
+    monkeypatch.setattr(jobs.fcntl, "flock", refuse)
+    with jobs.Layout(tmp_path / "root").alone():
+        (tmp_path / "root" / "file").touch()
+    assert (tmp_path / "root" / "file").exists()
 
 
 def test_a_stop_while_the_weighting_itself_is_chosen_is_no_mistake(tmp_path):

@@ -121,6 +121,8 @@ class Layout:
                             "wait until it is done, or keep this one elsewhere: --out FOLDER"
                         ) from None
                     time.sleep(0.05)
+                except OSError:  # some file systems of networks lock no folders
+                    break
             try:
                 yield
             finally:
