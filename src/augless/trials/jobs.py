@@ -425,7 +425,8 @@ class Book:
 
     def gone(self, job: Job) -> bool:
         """Tell whether files of a run's corpus are missing."""
-        return not all(there) if (there := self._there(job)) else False
+        there = self._there(job)
+        return bool(there) and not all(there)
 
     def absent(self, job: Job) -> bool:
         """Tell whether a run's corpus is a public one that is not on this machine.
@@ -434,9 +435,11 @@ class Book:
         """
         if isinstance(self.resolved(job).recipe.corpus, corpora.Files):
             return False
-        return not any(there) if (there := self._there(job)) else False
+        there = self._there(job)
+        return bool(there) and not any(there)
 
     def _there(self, job: Job) -> list[bool]:
+        """Tell of each file of a run's corpus whether it exists."""
         try:
             return [path.exists() for path in self.resolved(job).recipe.corpus.inputs()]
         except corpora.BadData:  # such as two forms of a file: it is there

@@ -191,15 +191,15 @@ class Plan:
         if scale and small:
             _strict("small", _table("small", scale), KEYS[:-1])
             content = _scaled(content, scale)
-        # What published numbers are of, whatever is asked for.
-        said = _string("metric", content.get("metric", _METRIC))
+        # Taken before a change: numbers that the plan quotes stay those of its own metric.
+        quoted = _string("metric", content.get("metric", _METRIC))
         for override in overrides:
             key, equals, value = override.partition("=")
             if not equals or not key:
                 raise BadPlan(f"{override!r} is not key=value, such as seeds=[1]")
             _assign(content, key, reading.toml_value(value))
         _strict("", content, KEYS)
-        return _built(name, content, small, said)
+        return _built(name, content, small, quoted)
 
     def as_toml(self) -> str:
         """Write the plan, at the scale it has, so that it is read back as it is."""
@@ -289,17 +289,17 @@ def _read(plan: str) -> tuple[str, dict[str, Any]]:
     return plan, tomllib.loads((_folder() / f"{plan}.toml").read_text("utf-8"))
 
 
-def _built(name: str, content: Mapping[str, Any], small: bool, said: str = _METRIC) -> Plan:
+def _built(name: str, content: Mapping[str, Any], small: bool, quoted: str = _METRIC) -> Plan:
     for key in ("title", "recipes", "methods"):
         if key not in content:
             raise BadPlan(f"{name}: {key} is not given")
     labels = _bases(content["recipes"])
     methods = {
-        method: _method(f"methods.{method}", _table(f"methods.{method}", table), said, labels)
+        method: _method(f"methods.{method}", _table(f"methods.{method}", table), quoted, labels)
         for method, table in _table("methods", content["methods"]).items()
     }
     only = {
-        row: _published(f"published_only.{row}", table, said, labels)
+        row: _published(f"published_only.{row}", table, quoted, labels)
         for row, table in _table("published_only", content.get("published_only", {})).items()
     }
     spaces = {

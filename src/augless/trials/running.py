@@ -86,43 +86,30 @@ def run(
     book = checked(plan, root=root, records=records, workers=workers, progress=progress, retry=True)
     with book.layout.alone():
         book.prepare()
-        return _run(book, jobs, threads, device, max_minutes, command, stop, on_status)
-
-
-def _run(
-    book: Book,
-    jobs: int,
-    threads: int,
-    device: str,
-    max_minutes: float,
-    command: str,
-    stop: Callable[[], bool],
-    on_status: Callable[[Status], None],
-) -> Trial:
-    kept = f"# {' '.join(command.split())}\n{book.plan.as_toml()}"
-    replace_file(book.layout.plan, kept.encode("utf-8", "replace"))
-    pool = _Pool(book, threads=threads, device=device)
-    began = spoken = time.monotonic()
-    waiting = pool.waiting()
-    try:
-        while True:
-            if stop() or time.monotonic() - began >= 60 * max_minutes:
-                break
-            while waiting and len(pool.children) < max(1, jobs):
-                pool.start(waiting.pop(0))
-            if not pool.children:
-                break
-            if pool.poll():
-                waiting = pool.waiting()
-            if time.monotonic() - spoken >= _SPEAK:
-                on_status(pool.status())
-                spoken = time.monotonic()
-            time.sleep(_TICK)
-    finally:
-        pool.close()
-    on_status(pool.status())
-    book.remember()
-    return summarised(book)
+        kept = f"# {' '.join(command.split())}\n{plan.as_toml()}"
+        replace_file(book.layout.plan, kept.encode("utf-8", "replace"))
+        pool = _Pool(book, threads=threads, device=device)
+        began = spoken = time.monotonic()
+        waiting = pool.waiting()
+        try:
+            while True:
+                if stop() or time.monotonic() - began >= 60 * max_minutes:
+                    break
+                while waiting and len(pool.children) < max(1, jobs):
+                    pool.start(waiting.pop(0))
+                if not pool.children:
+                    break
+                if pool.poll():
+                    waiting = pool.waiting()
+                if time.monotonic() - spoken >= _SPEAK:
+                    on_status(pool.status())
+                    spoken = time.monotonic()
+                time.sleep(_TICK)
+        finally:
+            pool.close()
+        on_status(pool.status())
+        book.remember()
+        return summarised(book)
 
 
 def checked(
