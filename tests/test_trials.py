@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from augless import corpora, metrics, runs, trials
+from augless import corpora, metrics, runs, storage, trials
 from augless.trials import jobs, plans, records, spelling, summary, worker
 
 TINY = """
@@ -225,6 +225,62 @@ def test_records_of_two_corpora_are_not_mixed(tmp_path):
     book._all = made
     assert book.record(job).id == made[0].id
     assert book.record(second) is None
+
+
+def victim_of(folder):
+    """Make a folder with files that nobody may touch, and return how to see that nobody did."""
+    folder.mkdir()
+    (folder / "thesis.txt").write_text("years of work")
+    (folder / "record.json").write_text("not ours")
+    return lambda: {path.name: path.read_text() for path in folder.iterdir()}
+
+
+@pytest.mark.parametrize("name", ["x/../../victim", "../victim", "VICTIM", "..", "a" * 11 + "/"])
+def test_a_record_whose_identifier_is_a_path_is_refused_and_deletes_nothing(tmp_path, name):
+    seen = victim_of(tmp_path / "victim")
+    before = seen()
+    plan = load(tmp_path, PUBLIC.replace("FOLDER", str(tmp_path / "nowhere")))
+    root, shared = tmp_path / "trials" / "root", tmp_path / "shared"
+    (root / "records" / "x").mkdir(parents=True)
+    book = jobs.Book(plan, jobs.Layout(root), workers=1, progress=lambda *_: None)
+    recipe = jobs.settled(book.resolved(book.job("De-En", "plain", 1, {})))
+    scores = {s: {"perplexity": {"value": 1.0, "signature": "x"}} for s in ("valid", "test")}
+    hostile = name.replace("VICTIM", str(tmp_path / "victim"))
+    record(id=hostile, corpus="c", scores=scores, recipe=recipe).save(shared / "one")
+    with pytest.raises(records.BadRecord, match="no identifier"):
+        records.Record.load(shared / "one")
+    with pytest.raises(corpora.BadData):  # the corpus is absent, and no record stands in
+        trials.run(plan, root=root, records=shared)
+    assert seen() == before
+
+
+@pytest.mark.parametrize("place", ["records/aaaaaaaaaaaa", "records", "hypotheses", "runs"])
+def test_links_in_a_trial_folder_from_elsewhere_are_not_followed(tmp_path, place):
+    seen = victim_of(tmp_path / "victim")
+    before = seen()
+    root = tmp_path / "root"
+    (root / place).parent.mkdir(parents=True)
+    (root / place).symlink_to(tmp_path / "victim")
+    scores = {s: {"perplexity": {"value": 1.0, "signature": "x"}} for s in ("valid", "test")}
+    made = record(id="a" * 12, corpus="c", scores=scores, recipe={})
+    layout = jobs.Layout(root)
+    with pytest.raises(storage.Linked, match="is a link"):
+        made.save(layout.record("a" * 12))
+        records.save_hypotheses(layout.hypotheses("a" * 12), {"test": ["x"]})
+        layout.run("name-" + "a" * 12)
+    assert seen() == before
+
+
+def test_saving_a_record_again_keeps_files_that_are_not_ours(tmp_path):
+    scores = {s: {"perplexity": {"value": 1.0, "signature": "x"}} for s in ("valid", "test")}
+    made = record(id="a" * 12, corpus="c", scores=scores, recipe={})
+    made.save(tmp_path)
+    (tmp_path / "notes.txt").write_text("mine")
+    again = replace(made, statistics={"test/nats": np.arange(3.0)})
+    again.save(tmp_path)
+    left = sorted(path.name for path in tmp_path.iterdir())
+    assert len(left) == 3 and {"notes.txt", "record.json"} < {*left}
+    assert (records.Record.load(tmp_path).statistics["test/nats"] == np.arange(3.0)).all()
 
 
 def test_a_record_older_than_a_knob_counts_where_the_knob_has_its_default(tmp_path):

@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from augless import corpora, data, recipes, runs, text
+from augless import corpora, data, recipes, runs, storage, text
 from augless.trials import searching
 from augless.trials.plans import BadPlan, Plan, Values
-from augless.trials.records import BadRecord, Record, replace_file
+from augless.trials.records import BadRecord, Record
 from augless.trials.spelling import written
 
 if TYPE_CHECKING:  # brings torch, which help does without
@@ -57,7 +57,7 @@ class Job:
 
 @dataclass(frozen=True)
 class Layout:
-    """Where a trial keeps what."""
+    """Where a trial keeps what; no part of it below its root may be a link."""
 
     root: Path
     committed: Path | None = None
@@ -66,42 +66,42 @@ class Layout:
     @property
     def prepared(self) -> Path:
         """Prepared corpora."""
-        return self.root / "prepared"
+        return storage.inside(self.root, "prepared")
 
     @property
     def corpora(self) -> Path:
         """Which corpora were prepared, by where they came from."""
-        return self.root / "corpora.json"
+        return storage.inside(self.root, "corpora.json")
 
     @property
     def search(self) -> Path:
         """What Optuna proposed."""
-        return self.root / "search.sqlite"
+        return storage.inside(self.root, "search.sqlite")
 
     def run(self, name: str) -> Path:
         """The folder of a run."""
-        return self.root / "runs" / name
+        return storage.inside(self.root, "runs", name)
 
     def record(self, identifier: str) -> Path:
         """The record of a run, which outlives it."""
-        return self.root / "records" / identifier
+        return storage.inside(self.root, "records", identifier)
 
     def hypotheses(self, identifier: str) -> Path:
         """What a run generated."""
-        return self.root / "hypotheses" / identifier
+        return storage.inside(self.root, "hypotheses", identifier)
 
     def failure(self, identifier: str, splits: tuple[str, ...]) -> Path:
         """Why a run failed, for as long as it is not tried again."""
-        return self.root / "failures" / f"{identifier}-{'-'.join(splits)}.txt"
+        return storage.inside(self.root, "failures", f"{identifier}-{'-'.join(splits)}.txt")
 
     @property
     def plan(self) -> Path:
         """The plan, as it was followed last; its first line is the command."""
-        return self.root / "plan.toml"
+        return storage.inside(self.root, "plan.toml")
 
     def log(self, identifier: str) -> Path:
         """What the process of a run printed."""
-        return self.root / "logs" / f"{identifier}.log"
+        return storage.inside(self.root, "logs", f"{identifier}.log")
 
     @contextlib.contextmanager
     def alone(self) -> Iterator[None]:
@@ -397,7 +397,7 @@ class Book:
             if record is not None and not self.layout.record(record.id).exists():
                 record.save(self.layout.record(record.id))
         content = json.dumps(known, indent=1, sort_keys=True)
-        replace_file(self.layout.corpora, content.encode())
+        storage.replace(self.layout.corpora, content.encode())
 
     def _corpora(self) -> dict[str, str]:
         try:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -21,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from augless import runs
+from augless import runs, storage
 
 if TYPE_CHECKING:
     from augless.trials.plans import Plan
@@ -92,13 +91,13 @@ class Record:
         digest = _digest(tensors)
         content = {"format": FORMAT, **{key: getattr(record, key) for key in _KEPT}}
         content |= {"inputs": record.inputs, "statistics": digest}
+        storage.inside(folder.parent, folder.name)  # no link
         folder.mkdir(parents=True, exist_ok=True)
         # Under a name of its own, so that one rename takes the old record's place with both files.
-        replace_file(folder / _statistics(digest), tensors)
-        replace_file(folder / _RECORD, _document(runs.finite(content)))
-        for path in folder.iterdir():
-            if path.name not in (_RECORD, _statistics(digest)):
-                path.unlink()
+        storage.replace(folder / _statistics(digest), tensors)
+        storage.replace(folder / _RECORD, _document(runs.finite(content)))
+        others = re.compile(rf"(?!{digest[:8]})".join(("statistics-", r"[0-9a-f]{8}\.safetensors")))
+        storage.discard(folder, others)
 
     def _joined(self, other: Record) -> Record:
         """Return the record with another's scores of the same run where it has none itself."""
@@ -113,7 +112,7 @@ class Record:
         """Read a record back; nothing of it is used before all of it is verified."""
         folder = Path(folder)
         try:
-            raw = _read(folder / _RECORD)
+            raw = storage.read(folder / _RECORD, _LARGEST)
             content = json.loads(raw)
             if not isinstance(content, dict) or content.get("format") != FORMAT:
                 raise BadRecord(f"it does not have the format {FORMAT!r}")
@@ -123,10 +122,11 @@ class Record:
             for key, kind in _KEPT.items():
                 if not isinstance(content.get(key), kind):
                     raise BadRecord(f"it has no {kind.__name__} {key!r}")
+            storage.identifier(content["id"])
             digest = content.get("statistics")
             if not isinstance(digest, str) or not re.fullmatch("[0-9a-f]{64}", digest):
                 raise BadRecord("it has no SHA-256 of its statistics")
-            tensors = _read(folder / _statistics(digest))
+            tensors = storage.read(folder / _statistics(digest), _LARGEST)
             if _digest(tensors) != digest:
                 raise BadRecord(f"{_statistics(digest)} is not what was written")
             statistics = _unpacked(tensors)
@@ -143,9 +143,9 @@ class Record:
         """Return the record with the lines that lie in a folder, if they do."""
         found = {}
         for name in (*SPLITS, *SIDES):
-            path = Path(folder) / f"{name}.txt"
-            if path.is_file():
-                found[name] = path.read_bytes().decode("utf-8").split("\n")[:-1]
+            with contextlib.suppress(OSError, ValueError):  # not there, a link, not text
+                content = storage.read(Path(folder) / f"{name}.txt", _LARGEST)
+                found[name] = content.decode("utf-8").split("\n")[:-1]
         return replace(self, hypotheses=found or None)
 
 
@@ -154,7 +154,7 @@ def save_hypotheses(folder: str | Path, hypotheses: Mapping[str, list[str]]) -> 
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     for name, lines in hypotheses.items():
-        replace_file(folder / f"{name}.txt", "".join(f"{line}\n" for line in lines).encode())
+        storage.replace(folder / f"{name}.txt", "".join(f"{line}\n" for line in lines).encode())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -233,35 +233,5 @@ def _document(content: Mapping[str, Any]) -> bytes:
     return ("{\n" + ",\n".join(lines) + "\n}\n").encode()
 
 
-def _read(path: Path) -> bytes:
-    if path.is_symlink() or not path.exists():
-        raise FileNotFoundError(path)
-    if not path.is_file() or path.stat().st_size > _LARGEST:
-        raise BadRecord(f"{path.name} is not a plain file of at most {_LARGEST} bytes")
-    return path.read_bytes()
-
-
-def replace_file(path: Path, content: bytes) -> None:
-    """Write a file, whole or not at all."""
-    aside = path.with_name(f".{path.name}.aside{os.getpid()}")
-    try:
-        with aside.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        aside.replace(path)
-        _sync(path.parent)
-    finally:
-        aside.unlink(missing_ok=True)
-
-
 def _statistics(digest: str) -> str:
     return f"statistics-{digest[:8]}.safetensors"
-
-
-def _sync(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

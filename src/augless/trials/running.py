@@ -15,11 +15,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from augless import corpora, metrics, runs
+from augless import corpora, metrics, runs, storage
 from augless.trials import jobs, worker
 from augless.trials.jobs import Book, Job, Layout, Progress
 from augless.trials.plans import Plan
-from augless.trials.records import SIDES, Entry, Trial, replace_file
+from augless.trials.records import SIDES, Entry, Trial
 
 _COMMAND = "import sys; from augless.trials import worker; sys.exit(worker.main())"
 _TICK = 0.05  # seconds between two looks at the processes
@@ -87,7 +87,7 @@ def run(
     with book.layout.alone():
         book.prepare()
         kept = f"# {' '.join(command.split())}\n{plan.as_toml()}"
-        replace_file(book.layout.plan, kept.encode("utf-8", "replace"))
+        storage.replace(book.layout.plan, kept.encode("utf-8", "replace"))
         pool = _Pool(book, threads=threads, device=device)
         began = spoken = time.monotonic()
         waiting = pool.waiting()

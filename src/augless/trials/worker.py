@@ -14,7 +14,6 @@ import json
 import math
 import os
 import select
-import shutil
 import signal
 import sys
 import threading
@@ -245,8 +244,7 @@ def _score(order: Order, run: runs.Run, resolved: recipes.Resolved[Recipe]) -> N
         history=thinned(run.metrics()),
     ).save(layout.record(order.identifier))
     # Its best model stays; what it would have gone on from is three times as large.
-    for path in run.folder.glob("checkpoint-*"):
-        shutil.rmtree(path, ignore_errors=True)
+    run.forget()
 
 
 def thinned(history: list[dict[str, Any]]) -> list[dict[str, Any]]:
