@@ -13,10 +13,9 @@ from typing import Any, Literal, get_args
 from augless import metrics, recipes
 from augless.recipes import reading
 from augless.trials import spelling
+from augless.trials.facts import Values
 from augless.trials.spelling import literal
 
-Values = dict[str, Any]
-"""dotted key of a recipe -> value; a table that has a name stands for a whole choice"""
 Published = dict[str, dict[str, float]]
 """label of a corpus -> metric -> number in the paper"""
 View = Literal["table", "samples", "sweep"]
