@@ -278,7 +278,9 @@ def _read(plan: str) -> tuple[str, dict[str, Any]]:
             return path.stem, tomllib.loads(path.read_bytes().decode("utf-8"))
         except FileNotFoundError:
             raise BadPlan(f"there is no plan file {plan}") from None
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        except RecursionError:
+            raise BadPlan(f"{plan} is not a plan: its tables are nested too deeply") from None
+        except ValueError as error:  # a number of thousands of digits, too
             raise BadPlan(f"{plan} is not TOML: {error}") from None
     if plan not in (_OWN, *shipped()):
         raise BadPlan(

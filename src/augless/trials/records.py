@@ -91,6 +91,11 @@ class Facts:
         score = self.scores.get(split, {}).get(metric)
         return score.value if score else None
 
+    def signature(self, split: str, metric: str) -> str:
+        """Return how a split was scored; nothing if it was not."""
+        score = self.scores.get(split, {}).get(metric)
+        return score.signature if score else ""
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Record(Facts):
@@ -108,8 +113,8 @@ class Record(Facts):
         record = self
         with contextlib.suppress(BadRecord):
             record = self._joined(Record.load(folder))
-        tensors = _packed(record.statistics)
-        digest = _digest(tensors)
+        tensors = packed(record.statistics)
+        digest = sha256(tensors)
         kept = {knob.name: getattr(record, knob.name) for knob in fields(Facts)}
         plain = pydantic.TypeAdapter(Facts).dump_python(Facts(**kept))
         content = {"format": FORMAT, **plain, "statistics": digest}
@@ -117,7 +122,7 @@ class Record(Facts):
         folder.mkdir(parents=True, exist_ok=True)
         # Under a name of its own, so that one rename takes the old record's place with both files.
         storage.replace(folder / _statistics(digest), tensors)
-        storage.replace(folder / _RECORD, _document(runs.finite(content)))
+        storage.replace(folder / _RECORD, document(runs.finite(content)))
         others = re.compile(rf"(?!{digest[:8]})".join(("statistics-", r"[0-9a-f]{8}\.safetensors")))
         storage.discard(folder, others)
 
@@ -140,13 +145,13 @@ class Record(Facts):
                 raise BadRecord(f"it does not have the format {FORMAT!r}")
             digest = content.get("statistics")
             rest = {key: value for key, value in content.items() if key != "sha256"}
-            if _document(rest) != raw:
+            if document(rest) != raw:
                 raise BadRecord(f"{_RECORD} is not what was written")
             if not isinstance(digest, str) or not re.fullmatch("[0-9a-f]{64}", digest):
                 raise BadRecord("it has no SHA-256 of its statistics")
             said = facts.parsed(Facts, raw)
             tensors = storage.read(folder / _statistics(digest), _LARGEST)
-            if _digest(tensors) != digest:
+            if sha256(tensors) != digest:
                 raise BadRecord(f"{_statistics(digest)} is not what was written")
             statistics = _checked(_unpacked(tensors), said.scores)
         except (OSError, ValueError, RecursionError) as error:
@@ -210,7 +215,8 @@ class Trial:
         return all(entry.record is not None for entry in self.entries)
 
 
-def _packed(statistics: Mapping[str, NDArray[np.float64]]) -> bytes:
+def packed(statistics: Mapping[str, NDArray[np.float64]]) -> bytes:
+    """Return statistics as a file has them."""
     from safetensors import numpy as safetensors
 
     return safetensors.save({name: _narrow(table) for name, table in statistics.items()})
@@ -237,23 +243,22 @@ def _checked(
         if table.ndim not in (1, 2) or not table.size:
             raise BadRecord(f"the statistics {name[:80]!r} are of no sentences")
         rows.setdefault(split, set()).add(len(table))
-        if what in scores.get(split, {}) and what in metrics.METRICS:
-            _sums(what, table)
+        scored = what in scores.get(split, {}) and what in metrics.METRICS
+        if scored and (table.ndim != 2 or table.shape[1] != _width(what)):
+            raise BadRecord(f"the statistics of {what} do not have its shape")
     if uneven := [split for split, sizes in rows.items() if len(sizes) > 1]:
         raise BadRecord(f"the statistics of {uneven[0][:80]!r} are not all of as many sentences")
-    return {name: t for name, t in tables.items() if bool((np.abs(t) <= facts.LARGEST**3).all())}
+    # All are counts or nats; cross-entropies of nearly 0 may be rounded to less.
+    fine = {name: ((t >= -1e-6) & (t <= facts.LARGEST**3)).all() for name, t in tables.items()}
+    return {name: table for name, table in tables.items() if fine[name]}
 
 
-def _sums(metric: str, table: NDArray[np.float64]) -> None:
-    """Refuse statistics that a metric cannot be computed of."""
-    try:
-        with np.errstate(all="ignore"):
-            value = metrics.METRICS[metric]().value(table.sum(0))
-        if table.ndim == 2 and np.ndim(value) == 0:
-            return
-    except (ValueError, IndexError, TypeError):
-        pass
-    raise BadRecord(f"the statistics of {metric} do not have its shape")
+@functools.cache
+def _width(metric: str) -> int:
+    """Return how many statistics a metric has of a sentence."""
+    some: list[str] = ["a"]
+    one = np.ones(1)
+    return int(metrics.score(metric, some, some, nats=one, tokens=one).statistics.shape[1])
 
 
 def _narrow(table: NDArray[np.float64]) -> NDArray[Any]:
@@ -267,13 +272,14 @@ def _narrow(table: NDArray[np.float64]) -> NDArray[Any]:
     return np.ascontiguousarray(table)
 
 
-def _digest(content: bytes) -> str:
+def sha256(content: bytes) -> str:
+    """Return the SHA-256 of a file's content."""
     return hashlib.sha256(content).hexdigest()
 
 
-def _document(content: Mapping[str, Any]) -> bytes:
+def document(content: Mapping[str, Any]) -> bytes:
     """Write a table as JSON that ends with the SHA-256 of the rest; a line per key, for diffs."""
-    whole = {**content, "sha256": _digest(json.dumps(content, allow_nan=False).encode())}
+    whole = {**content, "sha256": sha256(json.dumps(content, allow_nan=False).encode())}
     lines = [f"{json.dumps(k)}: {json.dumps(v, allow_nan=False)}" for k, v in whole.items()]
     return ("{\n" + ",\n".join(lines) + "\n}\n").encode()
 

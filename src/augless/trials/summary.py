@@ -231,7 +231,7 @@ def _signatures(trial: Trial) -> tuple[dict[str, dict[str, str]], list[str]]:
             continue
         here = found.setdefault(entry.corpus, {})
         for metric in trial.plan.metrics:
-            signature = entry.record.scores["test"][metric].signature
+            signature = entry.record.signature("test", metric)
             if here.setdefault(metric, signature) != signature:
                 differing.append(
                     f"{metric} on {entry.corpus} was scored in several ways: methods that were "
