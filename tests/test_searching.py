@@ -1,21 +1,18 @@
 """Searching: points follow from the plan and the scores, whatever happens to the file."""
 
-import contextlib
 import dataclasses
+import functools
 import math
 import re
-import shutil
-import sqlite3
 import subprocess
 import sys
-import threading
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from augless import trials
-from augless.trials import jobs, plans, running, searching, worker
+from augless import data, recipes, runs, trials
+from augless.trials import graph, plans, pool, running, searching
 from support import record, scores
 
 RADIUS, STRENGTH = "terms.0.weighting.radius", "terms.0.weighting.strength"
@@ -88,7 +85,7 @@ def test_every_method_has_the_same_budget():
 def test_what_an_end_of_a_range_does_wrong_is_said_before_any_work(tmp_path):
     plan = planned({RADIUS: {"low": -1.0, "high": 1.0}})
     with pytest.raises(trials.BadPlan, match=r"law on toy-de-en: .*radius"):
-        trials.run(plan, root=tmp_path / "root")
+        run(plan, root=tmp_path / "root")
     assert not (tmp_path / "root").exists()
 
 
@@ -96,7 +93,7 @@ def test_without_optuna_a_range_is_refused_and_says_what_to_install(tmp_path, mo
     monkeypatch.setitem(sys.modules, "optuna", None)
     plan = planned(tune={"plain": {"training.batch": [8, 16]}, "law": SPACE}, budget=2)
     with pytest.raises(trials.BadPlan, match=r"pip install 'augless\[search\]'"):
-        trials.run(plan, root=tmp_path / "root")
+        run(plan, root=tmp_path / "root")
     assert not (tmp_path / "root").exists()
 
 
@@ -118,183 +115,84 @@ def near(point):
     return told(float(point[RADIUS]))
 
 
-def search(folder, plan=None, corpus="toy-de-en"):
-    return searching.Search(plan or planned(), corpus, "law", folder / "search.sqlite")
+def points(told, plan=None, corpus="toy-de-en"):
+    return searching.points_of(plan or planned(), corpus, "law", told)
 
 
-def follow(folder, *, plan=None, score=far, between=lambda: None, pick=0, corpus="toy-de-en"):
-    """Try all points, one at a time, in a new process' stead each; return them in their order."""
-    plan = plan or planned()
+def follow(*, score=far, pick=0):
+    """Try all points, one at a time, as after a stop each; return them in their order."""
     known = {}
     while True:
-        points = search(folder, plan, corpus).points(lambda p: known.get(repr(p)))
-        left = [point for point in points if repr(point) not in known]
+        decided = points(lambda p: known.get(repr(p)))
+        left = [point for point in decided if repr(point) not in known]
         if not left:
-            assert len(points) == plan.budget
-            return points
+            assert len(decided) == planned().budget
+            return decided
         known[repr(left[pick])] = score(left[pick])
-        between()
 
 
-@pytest.fixture(scope="module")
-def undisturbed(tmp_path_factory):
-    """The points of a search in one go."""
-    folder = tmp_path_factory.mktemp("undisturbed")
-    return folder, search(folder).points(far)
-
-
-def test_points_lie_in_the_space_and_some_depend_on_scores(undisturbed, tmp_path):
-    _, points = undisturbed
-    assert len(points) == 4
-    for point in points:
+def test_points_lie_in_the_space_and_some_depend_on_scores():
+    whole = points(far)
+    assert len(whole) == 4
+    for point in whole:
         assert list(point) == [RADIUS, STRENGTH]
         assert 0.25 <= point[RADIUS] <= 4 and point[STRENGTH] in (0.5, 1.0)
-    blind = search(tmp_path).points(lambda p: None)
-    assert blind == points[:2]
-
-    def opposite(point):
-        return told(-point[RADIUS])
-
-    other = follow(tmp_path / "other", score=opposite)
-    assert other[:2] == points[:2] and other[2:] != points[2:]
+    assert points(lambda p: None) == whole[:2]
+    other = follow(score=lambda point: told(-point[RADIUS]))
+    assert other[:2] == whole[:2] and other[2:] != whole[2:]
 
 
-def test_points_are_the_same_one_at_a_time_in_any_order_and_after_any_stop(undisturbed, tmp_path):
-    assert follow(tmp_path, pick=-1) == undisturbed[1]
+@pytest.mark.parametrize("pick", [0, -1])
+def test_points_are_the_same_one_at_a_time_in_any_order_and_after_any_stop(pick):
+    assert follow(pick=pick) == points(far)
 
 
-def test_points_are_the_same_without_the_file(undisturbed, tmp_path):
-    file = tmp_path / "search.sqlite"
-    assert follow(tmp_path, between=file.unlink) == undisturbed[1]
+def test_a_point_waits_for_the_scores_of_all_before_it():
+    whole = points(far)
+    assert points(lambda p: None if p == whole[1] else far(p)) == whole[:2]
+    failing = points(lambda p: told(None) if p == whole[0] else far(p))
+    assert failing[:2] == whole[:2] and failing[2:] != whole[2:]
+    assert points(far) == whole, "what a failure led to does not outlive it"
 
 
-def test_points_are_taken_from_the_file(undisturbed, tmp_path, monkeypatch):
-    folder, points = undisturbed
-    shutil.copytree(folder, tmp_path / "copy")
-    monkeypatch.setattr("optuna.Study.ask", None)
-    assert search(tmp_path / "copy").points(far) == points
-
-
-def test_a_search_goes_in_the_direction_of_the_metric(tmp_path):
+def test_a_search_goes_in_the_direction_of_the_metric():
     plan = planned({RADIUS: {"low": 0.0, "high": 1.0}}, budget=6)
     found = {}
     for metric in ("perplexity", "bleu"):
         changed = dataclasses.replace(plan, metric=metric, metrics=())
-        last = search(tmp_path, changed).points(near)[3:]
+        last = points(near, changed)[3:]
         found[metric] = sum(point[RADIUS] for point in last) / 3
     assert found["perplexity"] < found["bleu"] - 0.2
 
 
-def test_methods_and_corpora_have_points_of_their_own_and_a_changed_space_has_others(tmp_path):
-    one = search(tmp_path).points(far)
-    assert search(tmp_path, corpus="b").points(far)[0] != one[0]
-    whole = planned({RADIUS: {"low": 1, "high": 9, "log": True}})
-    assert {type(p[RADIUS]) for p in search(tmp_path, whole).points(near)} == {int}
-    search(tmp_path, planned(budget=3)).points(far)
-    assert search(tmp_path).points(far) == one
-    with contextlib.closing(sqlite3.connect(tmp_path / "search.sqlite")) as connection:
-        names = connection.execute("select study_name from studies").fetchall()
-    assert len({*names}) == 4
+def test_methods_and_corpora_have_points_of_their_own_and_a_changed_space_has_others():
+    one = points(far)
+    assert points(far, corpus="b")[0] != one[0]
+    for ends, kind in (((1, 9), int), ((1.0, 9.0), float), ((1, 9), int)):
+        space = {RADIUS: {"low": ends[0], "high": ends[1], "log": True}}
+        assert {type(p[RADIUS]) for p in points(near, planned(space))} == {kind}
+    assert points(far, planned(budget=3))[:2] == one[:2]
+    assert points(far) == one
 
 
-def test_lists_may_hold_anything(tmp_path):
+def test_lists_may_hold_anything():
     values = [1, 1.0, {"name": "x"}]
     space = {RADIUS: {"low": 0.0, "high": 1.0}, "a": values, "b": [7]}
-    points = search(tmp_path, planned(space, budget=8)).points(near)
-    assert {repr(point["a"]) for point in points} == {*map(repr, values)}
-    assert {point["b"] for point in points} == {7}
-
-
-@pytest.mark.parametrize("damage", ["text", "cut", "half asked", "changed", "widened"])
-def test_a_file_that_is_not_what_was_written_is_written_anew(undisturbed, tmp_path, damage):
-    points = undisturbed[1]
-    midway = search(tmp_path).points(lambda p: far(p) if p in points[:2] else None)
-    assert midway == points[:3]
-    file = tmp_path / "search.sqlite"
-    content = file.read_bytes()
-    statements = {
-        "half asked": "delete from trial_params where trial_id = 3",
-        "changed": "update trial_params set param_value = 1 where trial_id = 3",
-        "widened": "update trial_params set distribution_json = replace(distribution_json, 4, 5)",
-    }
-    if damage in statements:
-        with contextlib.closing(sqlite3.connect(file)) as connection:
-            assert connection.execute(statements[damage]).rowcount != 0
-            connection.commit()
-    else:
-        bad = {"text": b"no database\n" * 99, "cut": content[: len(content) // 2]}
-        file.write_bytes(bad[damage])
-        (tmp_path / "search.sqlite-journal").write_bytes(b"x")
-    assert search(tmp_path).points(far) == points
-    with contextlib.closing(sqlite3.connect(file)) as connection:
-        assert connection.execute("select count(*) from trials").fetchone() == (4,)
-
-
-@pytest.mark.parametrize("place", range(10, 100, 40))
-def test_a_flipped_bit_changes_no_point(undisturbed, tmp_path, place):
-    folder, points = undisturbed
-    content = bytearray((folder / "search.sqlite").read_bytes())
-    used = [i for i, byte in enumerate(content) if byte]
-    content[used[place * len(used) // 100]] ^= 1
-    (tmp_path / "search.sqlite").write_bytes(content)
-    assert search(tmp_path).points(far) == points
-
-
-def test_a_file_that_cannot_be_written_costs_nothing_but_time(undisturbed, tmp_path, monkeypatch):
-    connect = sqlite3.connect
-
-    def full(file, **options):
-        if file != ":memory:":
-            raise sqlite3.OperationalError("database or disk is full")
-        return connect(file, **options)
-
-    monkeypatch.setattr(sqlite3, "connect", full)
-    assert search(tmp_path).points(far) == undisturbed[1]
-
-
-def test_scores_are_never_taken_from_the_file(undisturbed, tmp_path):
-    folder, points = undisturbed
-    shutil.copy(folder / "search.sqlite", tmp_path)
-    lost = search(tmp_path).points(lambda p: None if p == points[1] else far(p))
-    assert lost == points[:2]  # what came after waits again
-    assert search(tmp_path).points(far) == points
-
-
-def test_what_a_failure_led_to_does_not_outlive_it(undisturbed, tmp_path):
-    points = undisturbed[1]
-    failing = search(tmp_path).points(lambda p: told(None) if p == points[0] else far(p))
-    assert failing[:2] == points[:2] and failing[2:] != points[2:]
-    assert search(tmp_path).points(far) == points
-
-
-def test_two_processes_do_not_confuse_each_other(undisturbed, tmp_path):
-    found = []
-    threads = [
-        threading.Thread(target=lambda: found.append(follow(tmp_path))),
-        threading.Thread(target=lambda: found.append(follow(tmp_path, pick=-1))),
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert found == [undisturbed[1]] * 2
-    with contextlib.closing(sqlite3.connect(tmp_path / "search.sqlite")) as connection:
-        assert connection.execute("select count(*) from trials").fetchone() == (4,)
+    found = points(near, planned(space, budget=8))
+    assert {repr(point["a"]) for point in found} == {*map(repr, values)}
+    assert {point["b"] for point in found} == {7}
 
 
 def test_optuna_is_loaded_late_and_says_nothing(tmp_path):
     script = """
 import sys
-from pathlib import Path
 from augless import trials
 from augless.trials import searching
 plan = trials.Plan.load("demo", ["tune.linear.x={low=0,high=9}", "budget=2"])
 assert "optuna" not in sys.modules
-search = searching.Search(plan, "toy-de-en", "linear", Path("search.sqlite"))
-search.points(lambda point: trials.Attempt(values=point, score=None))
+told = lambda point: trials.Attempt(values=point, score=None)
+assert len(searching.points_of(plan, "toy-de-en", "linear", told)) == 2
 """
-    with contextlib.closing(sqlite3.connect(tmp_path / "search.sqlite")) as connection:
-        connection.execute("create table trials (study_id)")  # not as it should be
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, cwd=tmp_path)
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
 
@@ -324,30 +222,39 @@ terms.0.weighting.strength = [0.5, 1.0]
 [tune.linear]
 terms.0.weighting.c1 = [1e-4, 1e-3, 1e-2, 1e-1]
 """
+KNOB = r"(?:radius|c1) ?= ?([0-9.e-]+)"
 FAILING = 3.0  # a radius that the search comes upon
 
 
-class Inventing(running._Pool):
-    """A pool without processes: the last run that was begun ends first."""
+class Inventing:
+    """Does jobs without processes: the last that was begun ends first."""
 
-    def _tell(self, line):
-        self.orders = [*getattr(self, "orders", []), worker.Order.read(line)]
+    def __init__(self):
+        self.orders = []
 
-    def poll(self):
-        if not self.children:
-            return False
-        order = self.orders.pop()
-        invent(order)
-        self._ended(order.identifier, trials.Failure(7, "not finite"))
-        return True
+    def submit(self, key, task):
+        self.orders.append((key, task))
+
+    def wait(self, seconds):
+        if not self.orders:
+            return []
+        key, order = self.orders.pop()
+        return [pool.Ended(key, invent(order))]
+
+    def close(self):
+        self.orders.clear()
 
 
 def invent(order):
-    """Leave a record, unless the radius is too large."""
-    pattern = r"(?:radius|c1) ?= ?([0-9.e-]+)"
-    knobs = [float(knob) for knob in re.findall(pattern, str(order.job.overrides))]
+    """Prepare a corpus, or leave a record without training; too large a radius fails."""
+    if order.job.kind == "prepare":
+        return order(lambda: False)
+    knobs = [float(knob) for knob in re.findall(KNOB, str(order.job.overrides))]
     if knobs and knobs[-1] > FAILING:
-        return
+        return trials.Failure(7, "not finite")
+    if order.job.kind == "train":
+        finish(order)
+        return None
     nats = sum(abs(math.log(knob)) for knob in knobs) + order.job.seed
     rows = np.stack([nats + np.arange(10.0), np.full(10, 9.0)], 1)
     value = math.exp(rows[:, 0].mean() / 9)
@@ -357,14 +264,31 @@ def invent(order):
         recipe={},
         scores=scores(value, splits=order.job.splits),
         statistics={f"{split}/perplexity": rows for split in order.job.splits},
-    ).save(jobs.Layout(order.root).record(order.identifier))
+    ).save(order.layout.record(order.identifier))
+    return None
+
+
+def finish(order):
+    """Leave a finished run that nobody has trained."""
+    resolved = order.resolved
+    root, recipe = order.layout.prepared, resolved.recipe
+    prepared = data.prepare(recipe.corpus, recipe.text, root, name=resolved.name)
+    runs.Run.create(
+        order.layout.run(f"{resolved.name}-{order.identifier}"),
+        recipe={},
+        corpus="",
+        codecs=prepared.codecs,
+        versions={},
+    ).finish({})
+
+
+def run(plan, **given):
+    return trials.run(plan, executor=Inventing(), **given)
 
 
 @pytest.fixture(scope="module", autouse=True)
-def no_training():
+def every_status():
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(running, "_Pool", Inventing)
-        patch.setattr(running, "_TICK", 0.0)
         patch.setattr(running, "_SPEAK", 0.0)
         yield
 
@@ -379,7 +303,7 @@ def reference(tmp_path_factory):
     """A trial of one run at a time that nobody disturbs."""
     root = tmp_path_factory.mktemp("reference")
     statuses = []
-    trial = trials.run(load(root), root=root, on_status=statuses.append)
+    trial = run(load(root), root=root, on_status=statuses.append)
     return root, trial, statuses
 
 
@@ -399,17 +323,14 @@ def test_a_search_is_a_trial_like_any_other(reference):
 def test_interrupted_again_and_again_and_with_two_jobs_the_table_is_the_same(reference, tmp_path):
     _, undisturbed, _ = reference
     plan, root = load(tmp_path), tmp_path / "root"
-    file = root / "search.sqlite"
 
     def done():
         return len([*(root / "records").glob("*")])
 
-    ends = ((1, 2, file.unlink), (2, 6, lambda: file.write_text("x")))
-    for count, most, then in ends:
-        stopped = trials.run(plan, root=root, jobs=count, stop=lambda most=most: done() >= most)
+    for count, most in ((1, 2), (2, 6)):
+        stopped = run(plan, root=root, jobs=count, stop=lambda most=most: done() >= most)
         assert not stopped.complete
-        then()
-    whole = trials.run(plan, root=root, jobs=2)
+    whole = run(plan, root=root, jobs=2)
     assert whole.complete and whole.chosen == undisturbed.chosen
     one, other = (trials.table(trial, trials=100) for trial in (whole, undisturbed))
     assert one == other
@@ -417,7 +338,7 @@ def test_interrupted_again_and_again_and_with_two_jobs_the_table_is_the_same(ref
 
 def test_records_alone_make_the_same_table_elsewhere(reference, tmp_path):
     root, trial, _ = reference
-    again = trials.run(load(tmp_path), root=tmp_path / "new", records=root / "records")
+    again = run(load(tmp_path), root=tmp_path / "new", records=root / "records")
     assert again.complete and again.chosen == trial.chosen
 
 
@@ -448,5 +369,5 @@ def test_the_plan_of_the_documents_can_be_followed(tmp_path):
     (block,) = re.findall(r"```toml\n(.*?)```", text, flags=re.S)
     (tmp_path / "mine.toml").write_text(block)
     plan = trials.Plan.load(str(tmp_path / "mine.toml"))
-    jobs.Book(plan, jobs.Layout(tmp_path), workers=1, progress=lambda *_: None).check()
+    graph.check(plan, functools.cache(recipes.load))
     assert plan.searched("exponential") and not plan.searched("linear") and plan.budget == 8

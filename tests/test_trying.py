@@ -6,7 +6,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from augless import cli, trials
 from augless.cli import terminal, trying, watching
 from augless.recipes import reading
 from augless.trials import running
+from support import alive, descendants, until
 from test_cli import own_files
 
 # Whose name in the package is that of its function.
@@ -271,12 +271,14 @@ def test_a_folder_is_reported_on_as_it_was_run(called, monkeypatch):
 
 
 def job_of(*tried, method="exponential", purpose="tune"):
-    return trials.Job("toy", method, 1, purpose, "toy-de-en", ("seed=1",), tried)
+    return trials.Job("score", "toy", "toy-de-en", ("seed=1",), method, 1, purpose, tried)
 
 
 def test_the_status_names_what_is_tried_and_the_metric(capsys):
     job = job_of("terms.0.weighting.radius=0.5", "terms.0.weighting.strength=1.0")
-    run = trials.Running(job, 1, 3, 10, 0.3, 12.345, "bleu", 4.0)
+    run = trials.Running(
+        job=job, stage="epoch 1 of 3", share=0.3, score=12.345, score_name="bleu", seconds=4.0
+    )
     status = status_of(done=1, running=[run], eta=20.0, best={"toy": (job, 12.345)})
     with terminal.Progress() as progress, watching.Live(progress, "chrf") as live:
         live(status)
@@ -346,7 +348,7 @@ def test_a_forecast_counts_what_every_run_costs_and_no_training_twice(called, pl
     }
     assert found.seconds == 3.0 + 2 * tuning + 6 * whole
 
-    def half(book, job):
+    def half(state, job):
         return 0.5 if job.method == "plain" else 0.0
 
     monkeypatch.setattr(running, "share", half)
@@ -392,10 +394,8 @@ def test_two_methods_that_come_to_one_run_are_counted_once(place, monkeypatch):
 # Signals
 
 
-@pytest.mark.parametrize(
-    ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 128 + signal.SIGTERM)]
-)
-def test_a_signal_ends_preparing_at_once_and_nothing_is_left(tmp_path, number, code):
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_preparing_at_once_and_nothing_is_left(tmp_path, number):
     own_files(tmp_path, train=150_000)
     process = subprocess.Popen(
         [sys.executable, "-m", "augless", "trial", *OWN, "--out", "out"],
@@ -406,16 +406,15 @@ def test_a_signal_ends_preparing_at_once_and_nothing_is_left(tmp_path, number, c
         # Else ignored where the tests run in a shell's background.
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
-    for line in process.stderr:
-        if "counting words" in line:
-            break
-    began = time.monotonic()
+    until(lambda: [*tmp_path.glob("out/*/prepared/.*")])
+    tree = descendants(process.pid)
     process.send_signal(number)
-    rest = process.stderr.read()
-    process.stderr.close()
-    assert process.wait() == code, rest
-    assert time.monotonic() - began < 60 and "writing test" not in rest and "saving" not in rest
+    rest = process.communicate()[1]
+    assert process.returncode == 75 and f"stopped ({number.name})" in rest, rest
+    assert tree and not alive(tree)
     assert not [*tmp_path.glob("out/*/prepared/*")]
+    (log,) = tmp_path.glob("out/*/logs/prepare-*.log")
+    assert "writing test" not in log.read_text()
 
 
 def test_signals_are_noted_from_the_first_look_to_the_end_of_the_work(capfd):

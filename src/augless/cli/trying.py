@@ -121,7 +121,6 @@ def trial(
             command=shlex.join(["augless", *sys.argv[1:]]),
             stop=stop,
             on_status=live,
-            progress=progress,
         )
     _report(found, root, as_json)
     failed = [entry.failure for entry in found.entries if entry.failure is not None]

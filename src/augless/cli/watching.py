@@ -68,8 +68,8 @@ def _status(status: trials.Status, metric: str) -> list[str]:
     for run in status.running:
         score = "" if run.score is None else f", {run.score_name} {run.score:.2f}"
         job = run.job
-        where = f"epoch {run.epoch} of {run.epochs}" if run.epoch else "starting"
-        lines.append(f"  {_named(job)} on {job.corpus}, seed {job.seed}: {where}{score}")
+        who = f"{_named(job)} on {job.corpus}, seed {job.seed}" if job.method else job.corpus
+        lines.append(f"  {who}: {run.stage}{score}")
     for corpus, (job, best) in status.best.items():
         lines.append(f"  best so far on {corpus}: {_named(job)}, {metric} {best:.2f} (validation)")
     return lines

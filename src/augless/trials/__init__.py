@@ -14,9 +14,9 @@ decoded once by each final run.
 from augless.errors import Failure
 from augless.trials.facts import Attempt, Choice, Input, Logged, Result, Score, TermLog
 from augless.trials.forecast import Forecast, Measured, forecast
-from augless.trials.jobs import Job
+from augless.trials.graph import Job
 from augless.trials.plans import BadPlan, Base, Method, Plan, Range, own, shipped
-from augless.trials.records import BadRecord, Entry, Record, Trial
+from augless.trials.records import BadRecord, Cost, Entry, Record, Trial
 from augless.trials.running import Running, Status, collect, run
 from augless.trials.summary import Cell, Row, Table, table
 
@@ -27,6 +27,7 @@ __all__ = [
     "Base",
     "Cell",
     "Choice",
+    "Cost",
     "Entry",
     "Failure",
     "Forecast",

@@ -216,6 +216,10 @@ class Plan:
         """Tell whether what a method tries depends on what it has tried."""
         return any(isinstance(values, Range) for values in self.tune.get(method, {}).values())
 
+    def source(self, method: str) -> str:
+        """Return the method whose hyper-parameters a method has: its own, or what it matches."""
+        return self.methods[method].matches or method
+
     def control_of(self, method: str) -> str | None:
         """Return the method that tells a method's effect from one of the learning rate."""
         if self.methods[method].matches is not None or method == self.baseline:

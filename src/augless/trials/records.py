@@ -14,7 +14,7 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -180,6 +180,23 @@ def save_hypotheses(folder: str | Path, hypotheses: Mapping[str, list[str]]) -> 
 
 
 @dataclass(frozen=True, kw_only=True)
+class Cost:
+    """Seconds that had to be spent before any of a method's runs on a corpus."""
+
+    prepare: float = 0.0
+    augment: float = 0.0
+    tune: float = 0.0
+    """training what tuning tried, its own or that of the method it matches"""
+    train: float = 0.0
+    """training other models that it needs"""
+
+    @property
+    def seconds(self) -> float:
+        """All of it."""
+        return self.prepare + self.augment + self.tune + self.train
+
+
+@dataclass(frozen=True, kw_only=True)
 class Entry:
     """One cell's run of a trial."""
 
@@ -204,6 +221,8 @@ class Trial:
     chosen: dict[str, dict[str, facts.Choice]]
     """method -> label of the recipe -> what was chosen on the validation set; methods without
     hyper-parameters to tune are not here"""
+    costs: dict[str, dict[str, Cost]] = field(default_factory=dict)
+    """method -> label of the recipe -> what had to be done before its runs"""
     command: str = ""
     """how to repeat all of it"""
     notes: tuple[str, ...] = ()
