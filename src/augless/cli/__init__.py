@@ -13,16 +13,18 @@ from typing import Annotated, TextIO
 
 import typer
 
-from augless.cli import describing, preparing, scoring, training, trying, writing
+from augless.cli import describing, preparing, scoring, surveying, training, trying, writing
 
 IO_ERROR, NOT_FINITE = 5, 7
 # What a user can do something about, by the name of its class; whatever else is a bug of ours.
 CODES = {
     "BadRecipe": 2,
     "BadPlan": 2,
+    "BadOptions": 2,
     "BadData": 3,
     "BadStore": 3,
     "BadScores": 3,
+    "BadSurvey": 3,
     "BadRun": 4,
     "BadRecord": 4,
     "Busy": 6,
@@ -68,6 +70,7 @@ app.command()(writing.generate)
 app.command()(scoring.score)
 app.command()(trying.trial)
 app.command()(trying.report)
+app.add_typer(surveying.app, name="survey")
 app.command("list")(describing.list_)
 app.command()(describing.doctor)
 
