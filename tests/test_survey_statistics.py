@@ -249,6 +249,15 @@ def test_a_tally_gives_means_differences_and_agreement(found):
     assert counted.raters[0].consistency.value == counted.raters[0].gold.value == 1
     assert counted.raters[0].self_kappa == 1
     assert counted.notes == []
+    said = exports.sentence(counted)
+    assert said.startswith("On fluency, system-2 (+") and "rated higher than system-1" in said
+
+
+def test_nothing_is_claimed_where_nothing_differs(tmp_path):
+    kept = made(tmp_path / "s")
+    answer_all(kept, lambda one, task, k: 3 + task.item % 2)
+    said = exports.sentence(survey.tally(kept, trials=200))
+    assert "On relevance, no system is shown to differ from system-1." in said
 
 
 def test_means_are_those_of_the_ratings_themselves(found):

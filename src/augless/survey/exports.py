@@ -94,28 +94,56 @@ def _table2(found: Tally, style: _Style) -> Iterator[list[str]]:
         yield cells
 
 
-def _caption(found: Tally) -> str:
-    """Say, in a few sentences, what the numbers are."""
+def sentence(found: Tally) -> str:
+    """Say in a sentence per scale which systems differ from the baseline."""
+    said = []
+    for scored in found.scales:
+        sides: dict[str, list[str]] = {"higher": [], "lower": []}
+        for row in scored.rows:
+            if row.claimed and row.difference is not None:
+                side = "higher" if row.difference.value > 0 else "lower"
+                sides[side].append(f"{row.system} ({row.difference.value:+.2f})")
+        parts = [f"{', '.join(names)} rated {side}" for side, names in sides.items() if names]
+        what = f"{' and '.join(parts)} than {found.baseline}" if parts else ""
+        said.append(
+            f"On {scored.scale}, {what}."
+            if what
+            else f"On {scored.scale}, no system is shown to differ from {found.baseline}."
+        )
+    return " ".join(said)
+
+
+def _facts(found: Tally) -> str:
+    """Say in a few sentences what the numbers are."""
     design = found.design
     heard = sum(one.done > 0 and one.name not in found.without for one in found.raters)
     agreed = "; ".join(f"{scored.scale} {_agreement(scored.alpha)}" for scored in found.scales)
+    hidden = f"{design.reference} is the reference, hidden among the systems."
     said = [
         f"Mean ratings from 1 to 5 of {sum(item.line > 0 for item in design.items):,} items by "
         f"{heard} annotator{'s' * (heard != 1)}.",
-        "The best system is bold, the second-best underlined.",
-        f"{MARK}: differs from {found.baseline} (permutation test over items, Holm over systems "
-        f"and scales, p < {inference.LEVEL:g}).",
+        *([hidden] if design.reference is not None else []),
         f"Krippendorff's ordinal alpha: {agreed}.",
     ]
-    if design.reference is not None:
-        said.insert(1, f"{design.reference} is the reference, hidden among the systems.")
     return " ".join(said)
+
+
+def _marks(found: Tally) -> str:
+    """Explain what marks a number."""
+    return (
+        "The best system is bold, the second-best underlined. "
+        f"{MARK}: differs from {found.baseline} (permutation test over items, Holm over systems "
+        f"and scales, p < {inference.LEVEL:g})."
+    )
 
 
 def markdown(found: Tally) -> str:
     """Write the rows of Table 2, then all numbers of every scale, in Markdown."""
     head = ["Model", *(escaping.in_markdown(s.scale.capitalize()) for s in found.scales)]
-    parts = [_grid(head, list(_table2(found, _MARKDOWN))), escaping.in_markdown(_caption(found))]
+    parts = [
+        _grid(head, list(_table2(found, _MARKDOWN))),
+        escaping.in_markdown(f"{_facts(found)} {_marks(found)}"),
+    ]
     for scored in found.scales:
         rows = [[escaping.in_markdown(cell) for cell in row] for row in _numbers(found, scored)]
         parts += [
@@ -138,7 +166,8 @@ def latex(found: Tally) -> str:
     body = [" & ".join(row) + r" \\" for row in rows]
     if found.design.reference is not None:
         body.insert(-1, r"\midrule")
-    caption = escaping.in_latex(_caption(found)).replace(MARK, _LATEX.mark)
+    said = f"{_facts(found)} {_marks(found)}"
+    caption = escaping.in_latex(said).replace(MARK, _LATEX.mark)
     lines = [
         r"% \usepackage{booktabs}",
         r"\begin{table}",
@@ -228,7 +257,8 @@ def _agreements(found: Tally) -> list[list[str]]:
     for scored in found.scales:
         mean = "undefined" if scored.kappa is None else f"{scored.kappa:.3f}"
         pairs = len(scored.kappas)
-        rows.append([scored.scale, _agreement(scored.alpha), f"{mean} of {pairs}" if pairs else ""])
+        over = f"{mean} ({pairs} pair{'s' * (pairs != 1)})" if pairs else ""
+        rows.append([scored.scale, _agreement(scored.alpha), over])
     return rows
 
 
@@ -241,8 +271,8 @@ def text(found: Tally) -> str:
     parts = [
         _aligned([[escaping.visible(cell) for cell in row] for row in rows]) for rows in tables
     ]
-    parts.append("\n".join(f"- {escaping.visible(note)}" for note in found.notes))
-    return "\n\n".join(filter(None, parts))
+    said = [escaping.visible(sentence(found)), *(f"- {escaping.visible(n)}" for n in found.notes)]
+    return "\n\n".join(["\n".join(said), *parts])
 
 
 def _aligned(rows: Sequence[Sequence[str]]) -> str:
@@ -272,7 +302,8 @@ def page(found: Tally) -> str:
             palette=figures.PALETTE,
             fresh=_fresh(),
             panels=[figures.distribution(scored) for scored in found.scales],
-            caption=_caption(found),
+            answer=sentence(found),
+            facts=_facts(found),
             scales=[(scored, list(_numbers(found, scored))) for scored in found.scales],
             agreements=_agreements(found),
             raters=_raters(found),
@@ -302,8 +333,8 @@ def _environment() -> Any:
     import jinja2
 
     return jinja2.Environment(
-        loader=jinja2.ChoiceLoader(
-            [jinja2.PackageLoader("augless", "survey"), jinja2.PackageLoader("augless", "reports")]
+        loader=jinja2.ChoiceLoader(  # the style of the reports, not that of the page to rate on
+            [jinja2.PackageLoader("augless", "reports"), jinja2.PackageLoader("augless", "survey")]
         ),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
@@ -319,6 +350,7 @@ def summary(found: Tally) -> dict[str, Any]:
     """Return all numbers, unrounded, as values that JSON can say."""
     return {
         "title": found.design.title,
+        "sentence": sentence(found),
         "survey": found.survey.id,
         "baseline": found.baseline,
         "reference": found.design.reference,

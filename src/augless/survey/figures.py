@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from augless.reports import charts
 from augless.survey.tallying import Row, Scored
 
-_LEFT, _RIGHT, _TOP, _STEP, _THICK = 104.0, 78.0, 22.0, 26.0, 17.0
+_LEFT, _RIGHT, _TOP, _STEP, _THICK = 100.0, 98.0, 22.0, 26.0, 17.0
 _SHOWN = 0.09  # share below which a part is too narrow for its number
 # Shades from warm to cool by way of a neutral one, told apart in grey and by the colour-blind; each
 # with the colour of the numbers on it.
