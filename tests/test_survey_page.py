@@ -450,7 +450,7 @@ def xss_failed(browser, folder, found):
     options = survey.Options(
         items=len(found),
         annotators=(found[0][:80],),
-        title=found[-1][:80],
+        title=found[4][:80],
         labels=(found[1][:80], found[2][:80]),
         scales=(survey.Scale("wit", found[3]),),
     )

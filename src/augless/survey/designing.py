@@ -317,9 +317,9 @@ def _check(systems: Mapping[str, Sequence[str]], sources: Sequence[str], options
                 )
     if not systems:
         raise BadOptions("there is no system to rate; name files of hypotheses")
-    _check_names("system", systems)
-    _check_names("scale", [scale.name for scale in options.scales])
-    _check_names("annotator", options.annotators)
+    _check_names("name of a system", systems)
+    _check_names("name of a scale", [scale.name for scale in options.scales])
+    _check_names("name of an annotator", options.annotators)
     _check_names("label", options.labels, twice=True)
     _check_names("title", [options.title])
     if not 1 <= len(options.scales) <= 6:
@@ -346,11 +346,11 @@ def _check_names(what: str, names: Collection[str], twice: bool = False) -> None
     for name in names:
         if not 1 <= len(name) <= _NAME or not name.isprintable() or not name.strip():
             raise BadOptions(
-                f"{name[:20]!a} cannot be the name of a {what}: "
-                f"1 to {_NAME} characters that can be printed"
+                f"{what}: {name[:20]!a} cannot be used; "
+                f"take 1 to {_NAME} characters that can be printed"
             )
     if len({*names}) < len(names) and not twice:
-        raise BadOptions(f"two {what}s have the same name")
+        raise BadOptions(f"{what}: the same is given twice")
 
 
 def _written(number: int, line: int, systems: Sequence[Sequence[str]]) -> Iterator[Task]:
