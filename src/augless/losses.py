@@ -23,7 +23,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from augless import data, models, transport
+from augless import contracts, transport
 
 Per = Literal["sentence-sum", "sentence-mean"]
 Cost = Literal["squared-euclidean", "cosine"]
@@ -140,8 +140,8 @@ def cross_entropy(
 
     The logits exist a chunk at a time, in the forward pass and again in the backward pass.
     """
-    output = models.Output(hidden, projection, bias, projection)
-    return CrossEntropy(per=per, smoothing=smoothing)(output, data.Targets(target, mask))
+    output = contracts.Output(hidden, projection, bias, projection)
+    return CrossEntropy(per=per, smoothing=smoothing)(output, contracts.Targets(target, mask))
 
 
 def _check_choice(name: str, value: object, choices: Sequence[object] | dict[str, Any]) -> None:
@@ -224,7 +224,7 @@ class Reading:
 
     tokens: Tokens
     target: Tensor  # (n,) ids
-    output: models.Output  # at real tokens, hidden being (1, n, H); at least float32
+    output: contracts.Output  # at real tokens, hidden being (1, n, H); at least float32
     nll: Tensor  # (n,) -log p(target)
     log_total: Tensor  # (n,) log sum exp(logits)
     softs: dict[Soft, Tensor]  # (n, D) soft predictions of each kind asked for
@@ -239,7 +239,10 @@ class Reading:
 
 
 def read(
-    output: models.Output, batch: data.Targets, softs: Sequence[Soft] = (), keep: float = 0.0
+    output: contracts.Output,
+    batch: contracts.Targets,
+    softs: Sequence[Soft] = (),
+    keep: float = 0.0,
 ) -> Reading:
     """Pass over the vocabulary once, at real tokens only; `keep` as in `evaluate`."""
     if output.hidden.shape[:2] != batch.target.shape:
@@ -259,7 +262,7 @@ def read(
         _soft_vectors(table, len(hidden), *picked[4 * i : 4 * i + 4])
         for i, table in enumerate(tables)
     ]
-    seen = models.Output(hidden[None], projection, bias, embeddings)
+    seen = contracts.Output(hidden[None], projection, bias, embeddings)
     return Reading(tokens, target, seen, nll, log_total, dict(zip(kinds, vectors, strict=True)))
 
 
@@ -473,7 +476,11 @@ class _Pull:
 
 
 def evaluate(
-    losses: Sequence["Loss"], output: models.Output, batch: data.Targets, *, keep: float = 0.0
+    losses: Sequence["Loss"],
+    output: contracts.Output,
+    batch: contracts.Targets,
+    *,
+    keep: float = 0.0,
 ) -> list[Tensor]:
     """Compute several losses of one output, (B,) each, in a single pass over the vocabulary.
 
@@ -491,7 +498,7 @@ def evaluate(
 class Loss(ABC):
     """How far an output is from its target: `loss(output, batch) -> (B,)`, never reduced."""
 
-    def __call__(self, output: models.Output, batch: data.Targets) -> Tensor:
+    def __call__(self, output: contracts.Output, batch: contracts.Targets) -> Tensor:
         """Compute this loss alone."""
         return evaluate([self], output, batch)[0]
 

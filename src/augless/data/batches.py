@@ -3,57 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from augless import text
+from augless.contracts import EOS, PAD, Batch
 from augless.data.store import Pairs, Ragged
-
-if TYPE_CHECKING:
-    from torch import Tensor
+from augless.ranks import ALONE, Ranks
 
 _BUCKET = 64  # batches whose sentences are sorted together: little padding, and still mixed
-
-
-@dataclass(frozen=True)
-class Targets:
-    """Padded target sentences: what a loss needs. What stands in padding is never looked at."""
-
-    target: Tensor
-    """(B, T) ids of the target sentences, the end symbol included."""
-    target_mask: Tensor
-    """(B, T), true at real tokens."""
-
-    def __post_init__(self) -> None:
-        if self.target.dim() != 2 or self.target.shape != self.target_mask.shape:
-            shapes = tuple(self.target.shape), tuple(self.target_mask.shape)
-            raise ValueError(f"target and target_mask must both be (B, T), not {shapes}")
-        if str(self.target_mask.dtype) != "torch.bool":
-            raise ValueError(f"target_mask must be boolean, not {self.target_mask.dtype}")
-
-
-@dataclass(frozen=True)
-class Batch(Targets):
-    """Padded pairs of sentences."""
-
-    source: Tensor
-    """(B, S) ids of the source sentences, the end symbol included."""
-    source_mask: Tensor
-    """(B, S), true at real tokens."""
-    weight: Tensor
-    """(B,) weights given with the pairs, 1 unless an augmenter said otherwise."""
-    index: NDArray[np.int64]
-    """(B,) positions of the pairs in their split."""
-
-    @property
-    def decoder_input(self) -> Tensor:
-        """(B, T) the target shifted right behind the start symbol: what a teacher shows."""
-        shifted = self.target.roll(1, dims=1)
-        shifted[:, :1] = text.BOS
-        return shifted
 
 
 def plan(
@@ -93,15 +52,14 @@ def batches(
     parts: list[NDArray[np.int64]],
     *,
     start: int = 0,
-    rank: int = 0,
-    ranks: int = 1,
+    ranks: Ranks = ALONE,
 ) -> Iterator[Batch]:
-    """Make the batches of a plan from a position on; a rank gets every ranks-th row of each.
+    """Make the batches of a plan from a position on; a rank gets its share of the rows of each.
 
     Together the ranks see exactly the batches that one rank would see.
     """
     for rows in parts[start:]:
-        yield collate(pairs, rows[rank::ranks])
+        yield collate(pairs, ranks.share(rows))
 
 
 def collate(pairs: Pairs, rows: NDArray[np.int64]) -> Batch:
@@ -156,9 +114,9 @@ def _padded(side: Ragged, rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], N
     lengths = side.lengths[rows]
     width = int(lengths.max()) + 1 if len(rows) else 1
     steps = np.arange(width)
-    ids = np.full((len(rows), width), text.PAD, np.int64)
+    ids = np.full((len(rows), width), PAD, np.int64)
     inside = steps < lengths[:, None]
     flat = side.offsets[rows][:, None] + steps
     ids[inside] = side.ids[flat[inside]]
-    ids[np.arange(len(rows)), lengths] = text.EOS
+    ids[np.arange(len(rows)), lengths] = EOS
     return ids, steps <= lengths[:, None]
