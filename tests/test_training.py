@@ -241,17 +241,28 @@ def test_a_pair_of_weight_zero_changes_nothing():
 
 
 def test_the_papers_schedule_halves_the_rate_each_epoch_after_the_eighth():
-    rates = [training.Sgd().rate_at(1, epoch) for epoch in range(1, 13)]
+    rates = [training.Sgd().rate_at(1, epoch, 99) for epoch in range(1, 13)]
     assert rates == [1.0] * 8 + [0.5, 0.25, 0.125, 0.0625]
-    assert training.Sgd(halve_after=0).rate_at(1, 99) == 1.0
+    assert training.Sgd(halve_after=0).rate_at(1, 99, 99) == 1.0
 
 
 def test_adams_rate_rises_to_the_warm_up_and_falls_as_the_inverse_root():
     adam = training.Adam(rate=0.1, warmup=100)
-    assert adam.rate_at(50, 1) == pytest.approx(0.05)
-    assert adam.rate_at(100, 1) == pytest.approx(0.1)
-    assert adam.rate_at(400, 7) == pytest.approx(0.05)
-    assert training.Adam(rate=0.1, warmup=0).rate_at(400, 7) == 0.1
+    assert adam.rate_at(50, 1, 999) == pytest.approx(0.05)
+    assert adam.rate_at(100, 1, 999) == pytest.approx(0.1)
+    assert adam.rate_at(400, 7, 999) == pytest.approx(0.05)
+    assert training.Adam(rate=0.1, warmup=0).rate_at(400, 7, 999) == 0.1
+
+
+def test_a_linear_schedule_rises_and_falls_to_nothing_at_the_last_step():
+    adam = training.Adam(rate=0.1, warmup=4, schedule="linear")
+    rates = [adam.rate_at(step, 1, 10) for step in range(1, 12)]
+    assert rates[:4] == pytest.approx([0.025, 0.05, 0.075, 0.1])
+    assert rates[4:10] == pytest.approx([0.1 * left / 7 for left in (6, 5, 4, 3, 2, 1)])
+    assert rates[10] == rates[9] > 0
+    whole = training.Adam(rate=0.1, warmup=0, schedule="linear")
+    assert whole.rate_at(1, 1, 10) == pytest.approx(0.1 * 10 / 11)
+    assert training.Adam(rate=0.1, warmup=99, schedule="linear").rate_at(3, 1, 3) < 0.1
 
 
 def test_the_rate_of_the_schedule_is_the_one_used(tmp_path):

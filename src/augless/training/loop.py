@@ -121,6 +121,8 @@ class Trainer:
         self.parameters = dict(self.model.named_parameters())
         self.optimizer = settings.optimizer.build(self.parameters.values())
         self.objectives = Objectives(terms, settings.memory)
+        self.steps = settings.epochs * len(settings.plan(pairs, seed, 1))
+        """of the whole run, if it is not stopped early"""
         self.at = Position()
         self.recent, self.epoch = Span(), Span()
         """since the last record, and since the epoch began"""
@@ -129,7 +131,7 @@ class Trainer:
         """Take one optimiser step on the given pairs."""
         at, settings = self.at, self.settings
         self.model.train()
-        rate = settings.optimizer.rate_at(at.step + 1, at.epoch)
+        rate = settings.optimizer.rate_at(at.step + 1, at.epoch, self.steps)
         for group in self.optimizer.param_groups:
             group["lr"] = rate
         self.optimizer.zero_grad(set_to_none=True)
@@ -225,7 +227,7 @@ class Trainer:
             "epoch": at.epoch,
             "samples": at.samples,
             "tokens": at.tokens,
-            "rate": self.settings.optimizer.rate_at(max(1, at.step), at.epoch),
+            "rate": self.settings.optimizer.rate_at(max(1, at.step), at.epoch, self.steps),
             "gradient_norm": span.norm / max(1, span.steps),
             "terms": self.objectives.summaries(tallies),
         }
