@@ -2,11 +2,13 @@
 
 Functions on tensors come first. `LOSSES` lists the losses that recipes name; each is called as
 `loss(output, batch) -> (B,)` and is never reduced, because a sample's weight is a function of its
-own loss. `evaluate` computes several losses of one output in a single pass over the vocabulary.
+own loss. `evaluate` computes several losses of one output in a single pass over the vocabulary. A
+loss that compares several forward passes says how many (`passes`); the others average over them.
 
     cross-entropy   -sum_t log p_t(y_t)                      y: the target sentence
     euclidean       |u - v|                                  u, v: sentences as concatenated vectors
     wasserstein     sqrt(min_T sum_ij T_ij |u_i - v_j|^2)    u, v: sentences as bags of vectors
+    r-drop          sum_t (KL(p_t, q_t) + KL(q_t, p_t)) / 2  p, q: two passes, each with its dropout
 
 where `v` is the embedded target and `u_t = sum_k p_t(k) E_k` the soft prediction, the word vector
 the model expects at position t.
@@ -16,12 +18,13 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, ClassVar, Literal, get_args
 
 import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional
+from torch.utils import checkpoint
 
 from augless import contracts, transport
 
@@ -477,28 +480,46 @@ class _Pull:
 
 def evaluate(
     losses: Sequence["Loss"],
-    output: contracts.Output,
+    output: contracts.Output | Sequence[contracts.Output],
     batch: contracts.Targets,
     *,
     keep: float = 0.0,
 ) -> list[Tensor]:
-    """Compute several losses of one output, (B,) each, in a single pass over the vocabulary.
+    """Compute several losses, (B,) each, in a single pass over the vocabulary.
 
+    `output` is one, or those of several forward passes of the same batch, each passed over once: a
+    loss averages over them, or over as many groups as there are of the `passes` that it compares.
     `keep`: up to so many MB of logits are kept for the backward pass, which otherwise computes them
     again, at the cost of a third more work in the output layer.
     """
+    outputs = [output] if isinstance(output, contracts.Output) else output
     # Autocast would send the products back to half precision.
-    with torch.autocast(output.hidden.device.type, enabled=False):
+    with torch.autocast(outputs[0].hidden.device.type, enabled=False):
         softs = [loss.soft for loss in losses if loss.soft is not None]
-        reading = read(output, batch, softs, keep)
-        return [loss.measure(reading) for loss in losses]
+        readings = [read(one, batch, softs, keep) for one in outputs]
+        return [_averaged(loss, readings) for loss in losses]
+
+
+def _averaged(loss: "Loss", readings: Sequence[Reading]) -> Tensor:
+    size = loss.passes
+    if len(readings) < size:
+        name = type(loss).__name__
+        raise ValueError(f"{name} compares {size} forward passes; there is {len(readings)}")
+    groups = len(readings) // size
+    values = [loss.measure(*readings[i * size : (i + 1) * size]) for i in range(groups)]
+    return values[0] if groups == 1 else torch.stack(values).mean(0)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Loss(ABC):
     """How far an output is from its target: `loss(output, batch) -> (B,)`, never reduced."""
 
-    def __call__(self, output: contracts.Output, batch: contracts.Targets) -> Tensor:
+    passes: ClassVar[int] = 1
+    """how many forward passes of a batch, each with its own dropout, `measure` compares"""
+
+    def __call__(
+        self, output: contracts.Output | Sequence[contracts.Output], batch: contracts.Targets
+    ) -> Tensor:
         """Compute this loss alone."""
         return evaluate([self], output, batch)[0]
 
@@ -507,9 +528,14 @@ class Loss(ABC):
         """The kind of soft prediction this loss needs, if any."""
         return None
 
+    @property
+    def grows(self) -> bool:
+        """Tell whether it is a sum over tokens, which grows with the sentence."""
+        return False
+
     @abstractmethod
-    def measure(self, reading: Reading) -> Tensor:
-        """Compute the loss, (B,), from what a pass over the vocabulary found."""
+    def measure(self, *readings: Reading) -> Tensor:
+        """Compute the loss, (B,), from what a pass over the vocabulary found, `passes` of them."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -523,8 +549,14 @@ class CrossEntropy(Loss):
         _check_choice("per", self.per, get_args(Per))
         _check_range("smoothing", self.smoothing, 0, 1)
 
-    def measure(self, reading: Reading) -> Tensor:
+    @property
+    def grows(self) -> bool:
+        """Tell whether tokens are summed."""
+        return self.per == "sentence-sum"
+
+    def measure(self, *readings: Reading) -> Tensor:
         """Compute the loss, (B,), from the tokens' likelihoods."""
+        (reading,) = readings
         nll = reading.nll
         if self.smoothing > 0:
             nll = nll.lerp(reading.uniform_nll(), self.smoothing)
@@ -570,8 +602,9 @@ class SoftLoss(Loss):
 class Euclidean(SoftLoss):
     """The Euclidean distance of predicted and target sentence, as concatenated word vectors."""
 
-    def measure(self, reading: Reading) -> Tensor:
+    def measure(self, *readings: Reading) -> Tensor:
         """Compute the loss, (B,), from the soft predictions."""
+        (reading,) = readings
         predicted, target = self.vectors(reading)
         return euclidean(predicted.flatten(1), target.flatten(1), epsilon=self.epsilon)
 
@@ -592,8 +625,9 @@ class Wasserstein(SoftLoss):
         if self.ngram < 1:
             raise ValueError(f"ngram must be at least 1, not {self.ngram!r}")
 
-    def measure(self, reading: Reading) -> Tensor:
+    def measure(self, *readings: Reading) -> Tensor:
         """Compute the loss, (B,), from the soft predictions."""
+        (reading,) = readings
         predicted, target = self.vectors(reading)
         mask = reading.tokens.mask
         return wasserstein(
@@ -609,9 +643,56 @@ class Wasserstein(SoftLoss):
         )
 
 
+@dataclass(frozen=True, kw_only=True)
+class RDrop(Loss):
+    """R-Drop: how far two passes, each with its own dropout, are from one another.
+
+    Half the symmetric Kullback-Leibler divergence of their predictions, no target needed. Liang et
+    al. (2021) minimise CE + CE' + alpha x this; beside the mean of both CE that is `scale` alpha/2.
+    """
+
+    passes: ClassVar[int] = 2
+
+    per: Annotated[Per, "a sentence's tokens are summed or averaged"] = "sentence-sum"
+
+    def __post_init__(self) -> None:
+        _check_choice("per", self.per, get_args(Per))
+
+    @property
+    def grows(self) -> bool:
+        """Tell whether tokens are summed."""
+        return self.per == "sentence-sum"
+
+    def measure(self, *readings: Reading) -> Tensor:
+        """Compute the loss, (B,), from the output layers of two passes."""
+        one, other = (reading.output for reading in readings)
+        size = max(CHUNK_ENTRIES // len(one.projection), CHUNK_ROWS)
+        chunks = zip(*(torch.split(x.hidden[0], size) for x in (one, other)), strict=True)
+        # As in `_VocabularyPass`, nothing of size n x V outlives a chunk.
+        apart = [
+            checkpoint.checkpoint(
+                _divergence,
+                *chunk,
+                one.projection,
+                one.bias,
+                use_reentrant=False,
+                preserve_rng_state=False,
+            )
+            for chunk in chunks
+        ]
+        return readings[0].tokens.per_sentence(torch.cat(apart), self.per).clamp(min=0)
+
+
+def _divergence(p: Tensor, q: Tensor, projection: Tensor, bias: Tensor | None) -> Tensor:
+    """Return (KL(p, q) + KL(q, p)) / 2 = sum (p - q) (log p - log q) / 2, (n, H) twice -> (n,)."""
+    p, q = (functional.linear(x, projection, bias).log_softmax(1) for x in (p, q))
+    return ((p.exp() - q.exp()) * (p - q)).sum(1) / 2
+
+
 # `Any`, so that a type checker lets every kind have knobs of its own.
 LOSSES: dict[str, type[Any]] = {
     "cross-entropy": CrossEntropy,
     "euclidean": Euclidean,
     "wasserstein": Wasserstein,
+    "r-drop": RDrop,
 }
