@@ -53,8 +53,8 @@ SINGLE = [losses.LOSSES[n](**k) for n, k in NAMED if losses.LOSSES[n].passes == 
 
 @pytest.fixture(autouse=True)
 def chunks_of_four_tokens(monkeypatch):
-    monkeypatch.setattr(losses, "CHUNK_ENTRIES", 44)
-    monkeypatch.setattr(losses, "CHUNK_ROWS", 4)
+    monkeypatch.setattr(losses.reading, "CHUNK_ENTRIES", 44)
+    monkeypatch.setattr(losses.reading, "CHUNK_ROWS", 4)
 
 
 def example(seed=0, dtype=torch.float64, vocabulary=11, lengths=LENGTHS, bias=True):
@@ -302,8 +302,8 @@ def test_losses_evaluated_together_equal_those_evaluated_alone():
 
 
 def test_losses_evaluated_together_pass_over_the_vocabulary_once(monkeypatch):
-    passes, chunks = [], losses._chunks
-    monkeypatch.setattr(losses, "_chunks", lambda *a: passes.append(0) or chunks(*a))
+    passes, chunks = [], losses.reading._chunks
+    monkeypatch.setattr(losses.reading, "_chunks", lambda *a: passes.append(0) or chunks(*a))
     output, batch = example()
     values = losses.evaluate(SINGLE, output, batch)
     assert len(passes) == 1
@@ -518,7 +518,7 @@ def test_entries_above_a_bound_are_found_in_order(seed, rows, columns):
     values = torch.rand(rows, columns, generator=torch.Generator().manual_seed(seed))
     bound = values[:, :1]
     expected = (values > bound).flatten().nonzero()[:, 0]
-    assert torch.equal(losses._places_above(values, bound), expected)
+    assert torch.equal(losses.reading._places_above(values, bound), expected)
 
 
 # Distances

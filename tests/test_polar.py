@@ -514,6 +514,32 @@ def test_normalised_weights_have_mean_one():
     assert gradient.std() > 0.1
 
 
+def test_a_sample_counts_in_the_running_means_as_often_as_it_is_said_to():
+    """As one of weight 3 would, were it there three times."""
+    values = losses(4)
+    counts = torch.tensor([1.0, 3.0, 0.0, 2.0])
+    repeated = values.repeat_interleave(counts.long())
+    for weighting in (polar.Linear(), polar.Matched(of=polar.Linear())):
+        one, other = polar.Objective(weighting, None), polar.Objective(weighting, None)
+        one.per_sample(values.clone().requires_grad_(), counts)
+        other.per_sample(repeated.clone().requires_grad_())
+        weights = one.weights.repeat_interleave(counts.long())
+        torch.testing.assert_close(weights, other.weights)
+        one.step(), other.step()
+        assert one.state_dict() == pytest.approx(other.state_dict())
+
+
+@pytest.mark.parametrize("memory", [1.0, 4.0])
+def test_a_running_mean_forgets_over_its_memory(memory):
+    objective = polar.Objective(polar.Plain(), None, memory=memory)
+    mean = None
+    for value in (2.0, 6.0, 4.0):
+        objective(torch.full((3,), value, requires_grad=True))
+        objective.step()
+        mean = value if mean is None else mean + (value - mean) / memory
+        assert objective.mean_loss == pytest.approx(mean)
+
+
 def test_validation_leaves_the_running_means_alone():
     _, objective = train(polar.Exponential(), 1)
     before = objective.state_dict()

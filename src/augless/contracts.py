@@ -49,11 +49,13 @@ class Batch(Targets):
     """(B,) weights given with the pairs, 1 unless an augmenter said otherwise."""
     index: NDArray[np.int64]
     """(B,) positions of the pairs in their split."""
+    shown: Tensor | None = None
+    """(B, T) target words as a teacher shows them, if otherwise than they are."""
 
     @property
     def decoder_input(self) -> Tensor:
-        """(B, T) the target shifted right behind the start symbol: what a teacher shows."""
-        shifted = self.target.roll(1, dims=1)
+        """(B, T) the words shown, shifted right behind the start symbol."""
+        shifted = (self.target if self.shown is None else self.shown).roll(1, dims=1)
         shifted[:, :1] = BOS
         return shifted
 

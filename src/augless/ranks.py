@@ -48,6 +48,20 @@ class Ranks:
         distributed.all_reduce(total)
         return total.to(values.device)
 
+    def gather(self, values: Tensor) -> list[Tensor]:
+        """Return the vectors of all ranks, in their order; each may have its own length."""
+        if self.count == 1:
+            return [values]
+        import torch
+
+        sizes = values.new_zeros(self.count)
+        sizes[self.rank] = len(values)
+        lengths = [int(size) for size in self.sum(sizes).tolist()]
+        start = sum(lengths[: self.rank])
+        everything = values.new_zeros(sum(lengths))
+        everything[start : start + len(values)] = values
+        return list(torch.split(self.sum(everything), lengths))
+
     def any(self, value: bool) -> bool:
         """Tell whether it is true on some rank."""
         if self.count == 1:

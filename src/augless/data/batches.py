@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from augless.contracts import EOS, PAD, Batch
+from augless.contracts import EOS, PAD, UNK, Batch
 from augless.data.store import Pairs, Ragged
 from augless.ranks import ALONE, Ranks
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 _BUCKET = 64  # batches whose sentences are sorted together: little padding, and still mixed
 
@@ -76,6 +80,23 @@ def collate(pairs: Pairs, rows: NDArray[np.int64]) -> Batch:
         weight=torch.from_numpy(pairs.weight[rows]),
         index=rows,
     )
+
+
+def drop_words(batch: Batch, share: float) -> Batch:
+    """Replace a share of the words that a model reads by the unknown word (word dropout).
+
+    Source words and those that a teacher shows, never the end of a sentence nor what is predicted;
+    drawn from torch's global generator.
+    """
+    if not share:
+        return batch
+    import torch
+
+    def dropped(ids: Tensor) -> Tensor:
+        chosen = torch.rand(ids.shape, device=ids.device) < share
+        return ids.masked_fill(chosen & (ids != EOS) & (ids != PAD), UNK)
+
+    return replace(batch, source=dropped(batch.source), shown=dropped(batch.target))
 
 
 def padding_share(pairs: Pairs, parts: list[NDArray[np.int64]]) -> float:

@@ -52,7 +52,7 @@ class Recipe(Preparation):
         if not 0 <= self.seed < 2**63:
             raise ValueError(f"seed is {self.seed}; it must be from 0 to below 2^63")
         known = [name for name, one in metrics.METRICS.items() if "nats" not in one.needs]
-        choices = ["auto", *training.LOWER_IS_BETTER, *known]
+        choices = ["auto", "loss", "perplexity", *known]
         if self.training.metric not in choices:
             meant = hint(self.training.metric, choices)
             these = ", ".join(choices)
@@ -161,6 +161,7 @@ def train(
             trainer,
             run,
             validate=Validation(recipe, prepared),
+            higher_is_better=metrics.METRICS[recipe.metric].higher_is_better,
             stop=stop,
             max_minutes=max_minutes,
             on_record=tell,
