@@ -328,6 +328,26 @@ def test_weights_of_pairs_are_kept(tmp_path):
     assert batch.weight.tolist() == [0.25, 1.0]
 
 
+def test_a_made_pair_is_trained_on_but_teaches_no_vocabulary(tmp_path):
+    lines = [
+        {"de": "ein Haus", "en": "a house", "weight": 1},
+        {"de": "ein Quark", "en": "a house", "weight": 0.5, "of": 0},
+    ]
+    for split in ("train", "valid"):
+        (tmp_path / f"{split}.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    words = data.Settings(vocabulary=text.Words(min_count=1))
+    found = {}
+    for made in ("of", ""):
+        corpus = corpora.Files(
+            path=tmp_path, languages=("de", "en"), weight="weight", made=made
+        )  # fmt: skip
+        store = data.prepare(corpus, words, tmp_path / "prepared", name="made")
+        found[made] = store.codecs[0].vocabulary.pieces
+        assert store.pairs("train").weight.tolist() == [1.0, 0.5]
+    assert "Quark " in found[""]
+    assert sorted(found["of"]) == ["Haus ", "a ", "ein ", "house "]
+
+
 # Any corpus, end to end
 
 PACK = {

@@ -31,7 +31,8 @@ from augless.corpora import reading
 from augless.data import store
 from augless.data.store import Prepared
 
-Block = tuple[list[str], list[str], list[float]]  # sources, targets, weights: quick to hand over
+# sources, targets, weights, whether augmentation made them: quick to hand over
+Block = tuple[list[str], list[str], list[float], list[bool]]
 Result = TypeVar("Result")
 Progress = Callable[[str, int, int | None], None]
 
@@ -334,8 +335,9 @@ class _Measurer:
         if self.filters.shared == "drop":
             verdicts[shared & (verdicts == 0)] = REASONS.index("shared")
         counts = []
+        teaches = (verdicts == 0) & ~np.array(block[3], bool)  # the vocabulary
         for tokeniser, side in zip(self.tokenisers, keys, strict=True):
-            stay = itertools.compress(side, verdicts == 0)
+            stay = itertools.compress(side, teaches)
             counts.append(tokeniser.fold(Counter(itertools.chain.from_iterable(stay))))
         return verdicts.tobytes(), int(shared.sum()), counts
 
@@ -431,7 +433,7 @@ def _hired(workers: int) -> Iterator[_Hands]:
     threads = threading.active_count() > 1 or "torch" in sys.modules
     able = "fork" in multiprocessing.get_all_start_methods()
     context = multiprocessing.get_context("fork" if able and not threads else "spawn")
-    with ProcessPoolExecutor(workers, context, _serve, (os.getpid(),)) as pool:
+    with ProcessPoolExecutor(workers, context, serve, (os.getpid(),)) as pool:
         yield _Hands(pool, 2 * workers)
 
 
@@ -459,11 +461,13 @@ def _blocks(pairs: Iterable[corpora.Pair]) -> Iterator[Block]:
     # block are added up by one process.
     size = BLOCK
     while some := list(itertools.islice(source, size)):
-        yield [p.source for p in some], [p.target for p in some], [p.weight for p in some]
+        texts = [p.source for p in some], [p.target for p in some]
+        yield *texts, [p.weight for p in some], [p.made for p in some]
         size = min(size * 5 // 4, 4 * BLOCK)
 
 
-def _serve(parent: int) -> None:
+def serve(parent: int) -> None:
+    """Begin a worker process that leaves Ctrl-C to its parent and does not outlive it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to answer
     if sys.platform == "linux":  # a worker must not outlive a parent that was killed
         set_parent_death_signal = 1
