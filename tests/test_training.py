@@ -457,6 +457,21 @@ def test_a_score_of_which_more_is_better_is_maximised(tmp_path):
     assert run.result["best"]["epoch"] == 1
 
 
+def test_of_equal_scores_the_lower_loss_is_kept_and_counts_as_progress(tmp_path):
+    losses = iter([5.1, 4.7, 4.2, 4.3])
+    run = new_run(tmp_path / "run")
+    one = trainer(metric="bleu", epochs=9, patience=1)
+    fit(run, one, validate=lambda m: {"loss": next(losses), "bleu": 0.0}, higher_is_better=True)
+    assert run.result["best"]["epoch"] == 3 and run.result["epochs"] == 4
+
+
+def test_the_same_score_and_loss_again_is_no_progress(tmp_path):
+    run = new_run(tmp_path / "run")
+    one = trainer(epochs=9, patience=2)
+    fit(run, one, validate=lambda model: {"loss": 2.0})
+    assert run.result["best"]["epoch"] == 1 and run.result["epochs"] == 3
+
+
 def test_a_metric_that_validation_does_not_give_is_named(tmp_path):
     with pytest.raises(ValueError, match="'chrf'; validation gives loss"):
         fit(new_run(tmp_path / "run"), trainer(metric="chrf"))

@@ -33,7 +33,8 @@ def fit(
 
     The caller holds the run's lock. The same call resumes where the last one stopped. `validate`
     gives the scores of a model, never weighted; the one named by `settings.metric` chooses the
-    best model, the highest or the lowest. Every rank calls this; the first one writes.
+    best model, the highest or the lowest, and `loss` decides between equals. Every rank calls this;
+    the first one writes.
     """
     ranks = trainer.ranks
     if run.result is not None:
@@ -120,12 +121,13 @@ class _Session:
         except FloatingPointError as error:
             raise NotFinite(f"validation after step {at.step}: {error}") from None
         self._spend()
-        score = self._chosen(scores)
+        better = self._better(scores)
         record |= {"scores": scores, "seconds": at.seconds, "validation": time.monotonic() - began}
         record["cautions"] = [asdict(caution) for caution in self._cautions()]
         self._write(record)
-        if at.best is None or score > at.best:
-            at.best, at.best_step, at.waited = score, at.step, 0
+        if better:
+            at.best, at.best_loss = scores[trainer.settings.metric], scores.get("loss")
+            at.best_step, at.waited = at.step, 0
             state = {"step": at.step, "epoch": at.epoch, "scores": scores}
             if trainer.ranks.first:
                 self.run.save_best(trainer.weights(), state)
@@ -152,15 +154,19 @@ class _Session:
         result |= {"tokens": at.tokens, "seconds": at.seconds, "best": best.state}
         self.run.finish(result)
 
-    def _chosen(self, scores: Mapping[str, float]) -> float:
-        metric = self.trainer.settings.metric
+    def _better(self, scores: Mapping[str, float]) -> bool:
+        """Tell whether these scores are better than those of the best model so far."""
+        at, metric = self.trainer.at, self.trainer.settings.metric
         if metric not in scores:
             known = ", ".join(scores)
             raise ValueError(f"training.metric is {metric!r}; validation gives {known}")
         score = scores[metric]
         if not math.isfinite(score):
             raise NotFinite(f"{metric} on the validation pairs is {score}; nothing of it was saved")
-        return self.sign * score
+        if at.best is None or score != at.best:
+            return at.best is None or self.sign * score > self.sign * at.best
+        # A text metric is 0.00 in every epoch of a model that has just begun to learn.
+        return at.best_loss is not None and scores.get("loss", math.inf) < at.best_loss
 
     def _cautions(self) -> list[Caution]:
         """Judge the epoch, and say each kind of caution once to whoever opened the run."""

@@ -47,9 +47,9 @@ class Settings:
         "a mean per sentence; or per target token, of losses that are sums over tokens",
     ] = "sentence"
     clip: Annotated[float, "largest gradient norm; 0: any"] = 5.0
-    metric: Annotated[str, "score that chooses the best model; auto: BLEU, in the text's case"] = (
-        "auto"
-    )
+    metric: Annotated[
+        str, "validation score that chooses the best model; of equals the lower loss wins"
+    ] = "loss"
     watch: Annotated[tuple[str, ...], "further splits scored with it, which choose nothing"] = ()
     word_dropout: Annotated[
         float, "share of source words and of the words a teacher shows, replaced by unknown"
@@ -92,6 +92,8 @@ class Position:
     tokens: int = 0
     seconds: float = 0.0
     best: float | None = None
+    best_loss: float | None = None
+    """validation loss of the best model: of equal scores the lower loss is better"""
     best_step: int = 0
     waited: int = 0
     """validations since the best one"""

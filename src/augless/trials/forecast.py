@@ -282,7 +282,7 @@ def measure(order: worker.Order, began: float) -> Measured:
         step=spent / len(timed),
         startup=startup,
         epoch=spent / max(1, tokens) * int(lengths.sum()) + saves,
-        validation=0.0 if recipe.metric == "loss" else writing(recipe.validation, "valid"),
+        validation=0.0 if recipe.training.metric == "loss" else writing(recipe.validation, "valid"),
         decoding={split: writing(recipe.search, split) for split in held_out},
         epochs=settings.epochs,
         fixed=fixed,

@@ -383,8 +383,8 @@ class _Pool:
             epochs=recipe.training.epochs,
             step=at.step,
             share=min(1.0, at.samples / max(1.0, _samples(self.book, child.job))),
-            score=at.scores.get(recipe.metric),
-            score_name=recipe.metric,
+            score=at.scores.get(recipe.training.metric),
+            score_name=recipe.training.metric,
             seconds=time.monotonic() - child.began,
         )
 
