@@ -303,7 +303,7 @@ def weight_curve(study: Study, row: Row, term: int, bins: int) -> list[float] | 
     if not scale:
         return None
     weighting = built.weighting
-    if isinstance(weighting, polar.Matched):  # depends on the batch: what it was on average
+    if isinstance(weighting, polar.Control):  # depends on the batch: what it was on average
         return [float(last["weight"])] * (bins + 1) if last.get("weight") else None
     relative = torch.arange(bins + 1, dtype=torch.float64) / 10
     found = weighting(relative * scale, scale)
