@@ -107,6 +107,9 @@ OBJECTIVES = {
     "wasserstein-alone": [term("wasserstein")],
     "euclidean": [term("euclidean", "point")],
     "r-drop": [term(weighting="exponential"), term("r-drop", scale=0.5)],
+    "averaged": [term(weighting="averaged", of=polar.Linear())],
+    "shuffled": [term(weighting="shuffled", of=polar.Linear(), window=20)],
+    "falling": [dataclasses.replace(term(weighting="falling"), weighed_by="loss-per-token")],
 }
 OPTIMIZERS = {
     "sgd": training.Sgd(rate=0.5, halve_after=1),
@@ -126,6 +129,7 @@ SETTINGS = {
     "patience": {"patience": 1},
     "weights": {"pairs": digits(40, weight=np.linspace(0, 2, 40))},
     "words": {"word_dropout": 0.3},
+    "unsorted": {"bucket": 1},
 }
 
 
@@ -359,6 +363,24 @@ def test_without_dropout_passes_agree():
     one = trainer(build=build, terms=[term(), term("r-drop")])
     one.step(np.arange(8))
     assert one.objectives.recent[1].loss == 0
+
+
+@pytest.mark.parametrize("per", ["sentence", "token"])
+def test_a_weight_may_follow_from_the_loss_per_token(per):
+    law = polar.Exponential(unit="absolute", radius=2.0)
+    build = models.MODELS["lstm"](**SMALL["lstm"], dropout=0.0)
+    found = training.Term(weighting=law, weighed_by="loss-per-token")
+    one = trainer(build=build, terms=[found], precision="float64", per=per, clip=0)
+    before = {k: v.detach().clone() for k, v in one.parameters.items()}
+    batch = data.collate(PAIRS, np.arange(6))
+    tokens = batch.target_mask.sum(1)
+    total = losses.CrossEntropy()(one.model(batch), batch)
+    mean = (law(total / tokens) * total).sum() / (6 if per == "sentence" else tokens.sum())
+    gradients = torch.autograd.grad(mean, list(one.parameters.values()))
+    one.step(np.arange(6))
+    for (name, parameter), gradient in zip(one.parameters.items(), gradients, strict=True):
+        assert torch.allclose(parameter, before[name] - gradient, rtol=0, atol=1e-10), name
+    assert one.objectives.objectives[0].mean_loss == pytest.approx((total / tokens).mean().item())
 
 
 @pytest.mark.parametrize("change", ["seed", "step", "draw"])
@@ -691,6 +713,11 @@ def test_retention_is_a_knob(tmp_path):
     run = new_run(tmp_path / "run")
     fit(run, trainer(save_every=1, keep=3))
     assert len(list(run.folder.glob("checkpoint-*"))) == 3
+
+
+def test_a_term_weighed_by_something_else_is_refused():
+    with pytest.raises(ValueError, match="weighed_by is 'word'"):
+        training.Term(weighed_by="word")
 
 
 def test_every_term_field_is_documented():

@@ -16,8 +16,6 @@ from augless.ranks import ALONE, Ranks
 if TYPE_CHECKING:
     from torch import Tensor
 
-_BUCKET = 64  # batches whose sentences are sorted together: little padding, and still mixed
-
 
 def plan(
     pairs: Pairs,
@@ -27,26 +25,31 @@ def plan(
     sentences: int | None = None,
     tokens: int | None = None,
     shuffle: bool = True,
+    bucket: int = 64,
 ) -> list[NDArray[np.int64]]:
     """Return the indices of each batch of an epoch: all pairs, once, batched by length.
 
     Give the size as a number of sentences or of tokens; tokens count the longer side with its
-    padding. A position in an epoch is an index into this list.
+    padding. A position in an epoch is an index into this list. A bucket is so many batches, whose
+    sentences are sorted together: little padding, and still mixed. With 1 batches are of any
+    length.
     """
     if (sentences is None) == (tokens is None):
         raise ValueError("a batch is sized either by sentences or by tokens")
     if (sentences or tokens or 0) < 1:
         raise ValueError(f"a batch of {sentences or tokens} is empty")
+    if bucket < 1:
+        raise ValueError(f"a bucket of {bucket} batches is empty")
     lengths = np.maximum(pairs.source.lengths, pairs.target.lengths) + 1  # the end symbol
     if not shuffle:
         return _cut(np.arange(len(pairs)), lengths, sentences, tokens)
     generator = np.random.Generator(np.random.PCG64([seed, epoch]))
     order = generator.permutation(len(pairs))
     mean = max(1.0, float(lengths.mean())) if len(pairs) else 1.0
-    bucket = _BUCKET * (sentences or max(1, int((tokens or 1) / mean)))
+    size = bucket * (sentences or max(1, int((tokens or 1) / mean)))
     found: list[NDArray[np.int64]] = []
-    for start in range(0, len(order), bucket):
-        part = order[start : start + bucket]
+    for start in range(0, len(order), size):
+        part = order[start : start + size]
         found += _cut(part[np.argsort(lengths[part], kind="stable")], lengths, sentences, tokens)
     return [found[i] for i in generator.permutation(len(found))]
 

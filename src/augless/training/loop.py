@@ -41,6 +41,9 @@ class Settings:
     batch_by: Annotated[
         Literal["sentences", "tokens"], "what that counts; tokens of the longer side, padded"
     ] = "sentences"
+    bucket: Annotated[
+        int, "batches whose sentences are sorted by length together, to save padding; 1: none"
+    ] = 64
     accumulate: Annotated[int, "pieces in which a batch is computed, to save memory"] = 1
     per: Annotated[
         Literal["sentence", "token"],
@@ -63,7 +66,7 @@ class Settings:
     keep: Annotated[int, "checkpoints that are kept"] = 2
 
     def __post_init__(self) -> None:
-        for name in ("epochs", "batch", "accumulate", "log_every", "save_every", "keep"):
+        for name in ("epochs", "batch", "bucket", "accumulate", "log_every", "save_every", "keep"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} is {getattr(self, name)}; it must be at least 1")
         if self.memory < 1:
@@ -76,8 +79,14 @@ class Settings:
     def plan(self, pairs: data.Pairs, seed: int, epoch: int) -> list[NDArray[np.int64]]:
         """Return the batches of an epoch."""
         by_tokens = self.batch_by == "tokens"
-        sentences, tokens = (None, self.batch) if by_tokens else (self.batch, None)
-        return data.plan(pairs, seed=seed, epoch=epoch, sentences=sentences, tokens=tokens)
+        return data.plan(
+            pairs,
+            seed=seed,
+            epoch=epoch,
+            sentences=None if by_tokens else self.batch,
+            tokens=self.batch if by_tokens else None,
+            bucket=self.bucket,
+        )
 
 
 @dataclass
@@ -152,7 +161,7 @@ class Trainer:
         self.model = model.to(device, _TYPES[settings.precision])
         self.parameters = dict(self.model.named_parameters())
         self.optimizer = settings.optimizer.build(self.parameters.values())
-        self.objectives = Objectives(terms, settings.memory, ranks)
+        self.objectives = Objectives(terms, settings.memory, ranks, seed)
         self.steps = settings.epochs * len(settings.plan(pairs, seed, 1))
         """of the whole run, if it is not stopped early"""
         self.at = Position()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import torch
 from torch import Tensor
@@ -27,11 +27,17 @@ class Term:
     weighting: Annotated[polar.Weighting, "how its samples are weighed"] = field(
         default_factory=polar.Plain
     )
+    weighed_by: Annotated[
+        Literal["loss", "loss-per-token"],
+        "what decides a sample's weight: its loss, or that per target token (hard, not long)",
+    ] = "loss"
     scale: Annotated[float, "its factor in the objective"] = 1.0
 
     def __post_init__(self) -> None:
         if not 0 <= self.scale < math.inf:
             raise ValueError(f"scale is {self.scale}; it must be finite and not negative")
+        if self.weighed_by not in ("loss", "loss-per-token"):
+            raise ValueError(f"weighed_by is {self.weighed_by!r}; it can be loss, loss-per-token")
 
 
 @dataclass
@@ -136,10 +142,12 @@ _SUMS = tuple(Tally.__dataclass_fields__)[:8]
 class Objectives:
     """The terms with their running means: batches in, a differentiable number per term out."""
 
-    def __init__(self, terms: Sequence[Term], memory: float, ranks: Ranks = ALONE) -> None:
+    def __init__(
+        self, terms: Sequence[Term], memory: float, ranks: Ranks = ALONE, seed: int = 0
+    ) -> None:
         self.terms, self.ranks = tuple(terms), ranks
         self.objectives = [
-            polar.Objective(t.weighting, None, memory=memory, ranks=ranks) for t in terms
+            polar.Objective(t.weighting, None, memory=memory, ranks=ranks, seed=seed) for t in terms
         ]
         self.passes = max(term.loss.passes for term in terms)
         """forward passes of a batch that the losses ask for"""
@@ -156,10 +164,12 @@ class Objectives:
         lengths, sums = batch.target_mask.sum(1), []
         for i, (term, objective) in enumerate(zip(self.terms, self.objectives, strict=True)):
             mean = objective.mean_loss
-            values = objective.per_sample(measured[i], batch.weight)
+            # With W' = w, the gradient of n W(L / n) is w(L / n) times that of L.
+            size = lengths.clamp(min=1) if term.weighed_by == "loss-per-token" else 1
+            values = size * objective.per_sample(measured[i] / size, batch.weight)
             sums.append(term.scale * (batch.weight.to(values) * values).sum())
             assert objective.weights is not None  # set by the call
-            weighed = measured[i].detach().to(work_type(measured[i]))
+            weighed = (measured[i].detach() / size).to(work_type(measured[i]))
             relative = weighed / (mean or weighed.mean().clamp(min=1e-30))
             tensors = objective.weights, lengths, batch.weight, relative
             self._pending[i].add(measured[i], *tensors)
@@ -200,7 +210,11 @@ class Objectives:
     def summaries(self, tallies: list[Tally]) -> list[dict[str, Any]]:
         """Return the statistics of each term, with its running means."""
         return [
-            {**tally.summary(), **objective.state_dict()}
+            {
+                **tally.summary(),
+                "mean_loss": objective.mean_loss,
+                "mean_weight": objective.mean_weight,
+            }
             for tally, objective in zip(tallies, self.objectives, strict=True)
         ]
 
