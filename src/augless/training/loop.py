@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from augless import data, losses, models, runs
+from augless.knobs import Among, Knobs, Within
 from augless.training.optimizers import Adam, Sgd
 from augless.training.terms import Objectives, Tally, Term
 
@@ -33,40 +34,43 @@ class NotFinite(FloatingPointError):  # noqa: N818  # named for what it is
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings:
+class Settings(Knobs):
     """How a model is trained."""
 
-    optimizer: Annotated[Sgd | Adam, "how gradients become steps"] = field(default_factory=Sgd)
-    epochs: Annotated[int, "passes over the training pairs"] = 12
-    batch: Annotated[int, "size of a batch"] = 64
+    optimizer: Annotated[Sgd | Adam, "how gradients become steps", Among("training.OPTIMIZERS")] = (
+        field(default_factory=Sgd)
+    )
+    epochs: Annotated[int, "passes over the training pairs", Within(1, 1_000_000)] = 12
+    batch: Annotated[int, "size of a batch", Within(1, 1_000_000)] = 64
     batch_by: Annotated[
         Literal["sentences", "tokens"], "what that counts; tokens of the longer side, padded"
     ] = "sentences"
-    accumulate: Annotated[int, "pieces in which a batch is computed, to save memory"] = 1
+    accumulate: Annotated[
+        int, "pieces in which a batch is computed, to save memory", Within(1, 1_000_000)
+    ] = 1
     per: Annotated[
         Literal["sentence", "token"], "the objective is a mean per sentence, or per target token"
     ] = "sentence"
-    clip: Annotated[float, "largest gradient norm; 0: any"] = 5.0
+    clip: Annotated[float, "largest gradient norm; 0: any", Within(0, 1e12)] = 5.0
     metric: Annotated[str, "score that chooses the best model; auto: BLEU, in the text's case"] = (
         "auto"
     )
     watch: Annotated[tuple[str, ...], "further splits scored with it, which choose nothing"] = ()
-    patience: Annotated[int, "validations without improvement before it stops; 0: never"] = 0
-    memory: Annotated[float, "steps over which running mean losses forget"] = 100.0
+    patience: Annotated[
+        int,
+        "validations without improvement before it stops; 0: never",
+        Within(0, 1_000_000),
+    ] = 0
+    memory: Annotated[float, "steps over which running mean losses forget", Within(1, 1e12)] = 100.0
     precision: Annotated[Precision, "what the model computes in"] = "float32"
     start: Annotated[Path | None, "a run whose best model to start from"] = None
-    log_every: Annotated[int, "steps between two records"] = 100
-    save_every: Annotated[int, "steps between two checkpoints; each epoch ends with one too"] = 500
-    keep: Annotated[int, "checkpoints that are kept"] = 2
-
-    def __post_init__(self) -> None:
-        for name in ("epochs", "batch", "accumulate", "log_every", "save_every", "keep"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} is {getattr(self, name)}; it must be at least 1")
-        if self.memory < 1:
-            raise ValueError(f"memory is {self.memory}; it must be at least one step")
-        if self.clip < 0 or self.patience < 0:
-            raise ValueError("clip and patience cannot be negative")
+    log_every: Annotated[int, "steps between two records", Within(1, 10**9)] = 100
+    save_every: Annotated[
+        int,
+        "steps between two checkpoints; each epoch ends with one too",
+        Within(1, 10**9),
+    ] = 500
+    keep: Annotated[int, "checkpoints that are kept", Within(1, 10_000)] = 2
 
     def plan(self, pairs: data.Pairs, seed: int, epoch: int) -> list[NDArray[np.int64]]:
         """Return the batches of an epoch."""

@@ -11,24 +11,23 @@ import torch
 from torch import Tensor
 
 from augless import data, losses, models, polar
+from augless.knobs import Among, Knobs, Within
 
 _KEEP = 100.0  # MB of logits that need not be computed again in the backward pass
 _BINS = 40  # of a histogram of losses, in tenths of the mean loss; one more for what lies beyond
 
 
 @dataclass(frozen=True, kw_only=True)
-class Term:
+class Term(Knobs):
     """One summand of the objective: a loss, how its samples are weighed, and a factor."""
 
-    loss: Annotated[losses.Loss, "what is measured"] = field(default_factory=losses.CrossEntropy)
-    weighting: Annotated[polar.Weighting, "how its samples are weighed"] = field(
-        default_factory=polar.Plain
+    loss: Annotated[losses.Loss, "what is measured", Among("losses.LOSSES")] = field(
+        default_factory=losses.CrossEntropy
     )
-    scale: Annotated[float, "its factor in the objective"] = 1.0
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.scale < math.inf:
-            raise ValueError(f"scale is {self.scale}; it must be finite and not negative")
+    weighting: Annotated[
+        polar.Weighting, "how its samples are weighed", Among("polar.WEIGHTINGS")
+    ] = field(default_factory=polar.Plain)
+    scale: Annotated[float, "its factor in the objective", Within(0, 1e6)] = 1.0
 
 
 @dataclass
