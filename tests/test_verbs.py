@@ -358,7 +358,8 @@ def test_list_shows_every_table_with_every_knob(tmp_path):
     assert re.search(r"radius += 1\.0 +how far neighbours lie", done.stdout)
     answer = json.loads(run("list", "weightings", "--json", cwd=tmp_path).stdout)
     knob = answer["weightings"]["exponential"]["knobs"]["strength"]
-    assert knob == {"default": "1.0", "meaning": "total weight of the neighbours"}
+    meaning = "total weight of the neighbours; a number, from 0 to 1,000,000"
+    assert knob == {"default": "1.0", "meaning": meaning}
 
 
 def test_doctor_says_what_is_here(tmp_path):
