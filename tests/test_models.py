@@ -321,19 +321,19 @@ def test_dropout_is_drawn_in_training_only_and_from_the_global_generator(name):
 
 
 BAD = [
-    ("lstm", {"layers": 0}, "layers is 0; it must be a whole number, at least 1"),
+    ("lstm", {"layers": 0}, "layers is 0; it must be a whole number, from 1 to 256"),
     ("lstm", {"hidden": 2.5}, "hidden is 2.5; it must be a whole number"),
     ("lstm", {"hidden": 7}, "hidden is 7; a bidirectional encoder needs an even number"),
-    ("lstm", {"attention": "mlp"}, "attention is 'mlp'; it can be 'general', 'dot'"),
-    ("lstm", {"input_feeding": "yes"}, "input_feeding is 'yes'; it can be False, True"),
-    ("lstm", {"dropout": 1.0}, r"dropout is 1.0; it must be in \[0, 1\)"),
+    ("lstm", {"attention": "mlp"}, "attention is 'mlp'; it must be one of general, dot"),
+    ("lstm", {"input_feeding": "yes"}, "input_feeding is 'yes'; it must be true or false"),
+    ("lstm", {"dropout": 1.0}, "dropout is 1.0; it must be a number, at least 0, below 1"),
     ("lstm", {"dropout": "high"}, "dropout is 'high'; it must be a number"),
-    ("lstm", {"init": 0.0}, "init is 0.0; it must be positive"),
+    ("lstm", {"init": 0.0}, "init is 0.0; it must be a number, above 0"),
     ("lstm", {"tie": "output", "hidden": 12}, "tie='output' needs hidden as large as embedding"),
-    ("paper-lstm", {"tie": "some"}, "tie is 'some'; it can be 'none', 'output', 'all'"),
+    ("paper-lstm", {"tie": "some"}, "tie is 'some'; it must be one of none, output, all"),
     ("transformer", {"heads": 3}, "size is 8; 3 heads cannot share it evenly"),
     ("transformer", {"size": 9, "heads": 3}, "size is 9; it must be even"),
-    ("paper-transformer", {"norm": "none"}, "norm is 'none'; it can be 'pre', 'post'"),
+    ("paper-transformer", {"norm": "none"}, "norm is 'none'; it must be one of pre, post"),
 ]
 
 

@@ -26,6 +26,7 @@ MEANINGS = {
 
 CODES = {
     "BadRecipe": USAGE,
+    "BadKnob": USAGE,
     "BadData": BAD_DATA,
     "BadStore": BAD_DATA,
     "BadScores": BAD_DATA,

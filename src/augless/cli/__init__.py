@@ -64,7 +64,9 @@ def main() -> None:
     """Run the command line; a user's mistake is a few lines and an exit code, never a traceback."""
     # As an exception, so that what is half-made is cleared away.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
-    # Closed by whoever called: then nobody reads, and no file of ours may get the number 1 or 2.
+    # Closed by whoever called: then nobody reads, and no file of ours may get the number 0, 1 or 2.
+    if sys.stdin is None:
+        os.open(os.devnull, os.O_RDONLY)
     sys.stdout, sys.stderr = (stream or _nowhere() for stream in (sys.stdout, sys.stderr))
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):

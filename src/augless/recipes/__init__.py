@@ -13,13 +13,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated
 
 from augless import corpora, data
-from augless.recipes.reading import TABLES, BadRecipe, Resolved, hint, read, shipped, table
+from augless.knobs import Among, Knobs
+from augless.recipes.reading import BadRecipe, Resolved, hint, read, shipped
 
 if TYPE_CHECKING:  # brings torch, which preparing does without
     from augless.recipes.following import Recipe
 
 __all__ = [
-    "TABLES",
     "BadRecipe",
     "Preparation",
     "Resolved",
@@ -27,17 +27,16 @@ __all__ = [
     "load",
     "preparation",
     "shipped",
-    "table",
 ]
 
 OTHERS = ("model", "terms", "training", "validation", "search", "seed")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Preparation:
+class Preparation(Knobs):
     """The part of a recipe that decides the prepared corpus."""
 
-    corpus: Annotated[corpora.Corpus, "which pairs"]
+    corpus: Annotated[corpora.Corpus, "which pairs", Among("corpora.CORPORA")]
     text: Annotated[data.Settings, "how text becomes ids"] = field(default_factory=data.Settings)
 
 
