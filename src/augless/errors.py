@@ -27,9 +27,11 @@ MEANINGS = {
 CODES = {
     "BadRecipe": USAGE,
     "BadKnob": USAGE,
+    "BadOptions": USAGE,
     "BadData": BAD_DATA,
     "BadStore": BAD_DATA,
     "BadScores": BAD_DATA,
+    "BadSurvey": BAD_DATA,
     "BadRun": BAD_RUN,
     "BadRecord": BAD_RUN,
     "Busy": BUSY,

@@ -13,7 +13,7 @@ from typing import Annotated, TextIO
 
 import typer
 
-from augless.cli import describing, preparing, scoring, training, trying, writing
+from augless.cli import describing, preparing, scoring, surveying, training, trying, writing
 from augless.errors import BUG, code_of
 
 app = typer.Typer(
@@ -56,6 +56,7 @@ app.command()(writing.generate)
 app.command()(scoring.score)
 app.command()(trying.trial)
 app.command()(trying.report)
+app.add_typer(surveying.app, name="survey")
 app.command("list")(describing.list_)
 app.command()(describing.doctor)
 

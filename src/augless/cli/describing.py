@@ -36,6 +36,7 @@ KINDS = {
 KEYS = {"text": "text", "filters": "text.filters", "training": "training", "terms": "terms.0"}
 EXTRAS = {
     "search": ("optuna",),
+    "survey": ("starlette", "uvicorn"),
     "zstd": ("zstandard",),
     "tensorboard": ("tensorboard",),
 }
