@@ -13,13 +13,14 @@ from typing import Annotated, TextIO
 
 import typer
 
-from augless.cli import describing, preparing, scoring, training, trying, writing
+from augless.cli import augmenting, describing, preparing, scoring, training, trying, writing
 
 IO_ERROR, NOT_FINITE = 5, 7
 # What a user can do something about, by the name of its class; whatever else is a bug of ours.
 CODES = {
     "BadRecipe": 2,
     "BadPlan": 2,
+    "BadAugmentation": 2,
     "BadData": 3,
     "BadStore": 3,
     "BadScores": 3,
@@ -63,6 +64,7 @@ def root(
 
 
 app.command()(preparing.prepare)
+app.command()(augmenting.augment)
 app.command()(training.train)
 app.command()(writing.generate)
 app.command()(scoring.score)
