@@ -22,6 +22,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from augless import corpora, data, text
+from augless.ranks import Ranks
 from test_text import ATOMS
 
 
@@ -659,7 +660,7 @@ def test_a_position_is_one_integer():
 @pytest.mark.parametrize("ranks", [1, 2, 3, 4])
 def test_ranks_together_see_the_batches_of_one(ranks):
     parts = data.plan(MANY, seed=3, epoch=2, tokens=500)
-    per_rank = [list(data.batches(MANY, parts, rank=r, ranks=ranks)) for r in range(ranks)]
+    per_rank = [list(data.batches(MANY, parts, ranks=Ranks(r, ranks))) for r in range(ranks)]
     for rows, *shares in zip(parts, *per_rank, strict=True):
         assert sorted(np.concatenate([s.index for s in shares]).tolist()) == sorted(rows.tolist())
         for share in shares:

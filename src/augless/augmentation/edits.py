@@ -10,7 +10,8 @@ from typing import Annotated, Literal
 
 import numpy as np
 
-from augless.augmentation import draws, folders
+from augless import storage
+from augless.augmentation import draws
 from augless.augmentation.augmenter import (
     MOVES,
     Augmenter,
@@ -60,7 +61,8 @@ class WordEdits(Augmenter):
             for pair in context.corpus.pairs("train"):
                 for side, text in zip(found, (pair.source, pair.target), strict=True):
                     side.update(text[start:end] for start, end in words(text))
-            folders.replace(context.work / _WORDS, [json.dumps([sorted(side) for side in found])])
+            content = json.dumps([sorted(side) for side in found])
+            storage.replace(context.work / _WORDS, content.encode())
         return self
 
     @contextlib.contextmanager
@@ -68,7 +70,7 @@ class WordEdits(Augmenter):
         """Read the words back."""
         vocabularies: list[list[str]] = [[], []]
         if (path := context.work / _WORDS).exists():
-            vocabularies = json.loads(folders.read(path, 1 << 40))
+            vocabularies = json.loads(storage.read(path, 1 << 40))
 
         def rewrite(lines: Sequence[Line]) -> list[list[str]]:
             return [

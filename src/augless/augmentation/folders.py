@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from augless import corpora, runs
+from augless import corpora, runs, storage
 from augless.augmentation.augmenter import BadAugmentation
 
 FORMAT = "augless augmented 1"
@@ -43,7 +43,7 @@ class Augmented:
         folder = Path(folder)
         path = folder / MANIFEST
         try:
-            manifest = json.loads(read(path, _LARGEST))
+            manifest = json.loads(storage.read(path, _LARGEST))
             if manifest["format"] != FORMAT:
                 raise ValueError(f"its format is {str(manifest['format'])[:40]!r}")
             entries = [(str(n), int(e["bytes"]), e["sha256"]) for n, e in manifest["files"].items()]
@@ -87,16 +87,6 @@ class Augmented:
             yield corpora.reading.record(path, number, line)
 
 
-def read(path: Path, largest: int) -> bytes:
-    """Read a regular file, not through a link, and not a pipe that would never end."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-    with os.fdopen(descriptor, "rb") as file:
-        status = os.fstat(descriptor)
-        if not stat.S_ISREG(status.st_mode) or status.st_size > largest:
-            raise ValueError(f"{path.name} is not a plain file of at most {largest} bytes")
-        return file.read()
-
-
 def write(path: Path, lines: Iterable[str]) -> dict[str, Any]:
     """Write a new file of lines through to the disk; return its size and SHA-256."""
     digest, size = hashlib.sha256(), 0
@@ -117,25 +107,6 @@ def create(path: Path) -> Iterator[IO[bytes]]:
         yield file
         file.flush()
         os.fsync(file.fileno())
-
-
-def replace(path: Path, lines: Iterable[str]) -> None:
-    """Put a file in place, whole or not at all."""
-    aside = path.with_name(f".{path.name}.new")
-    with contextlib.suppress(FileNotFoundError):
-        aside.unlink()
-    write(aside, lines)
-    aside.replace(path)
-    sync(path.parent)
-
-
-def sync(folder: Path) -> None:
-    """Flush the entries of a folder to the disk."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def check_place(folder: Path) -> None:

@@ -20,7 +20,7 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from augless import corpora
+from augless import corpora, storage
 from augless.augmentation import folders
 from augless.augmentation.augmenter import (
     Augmenter,
@@ -174,9 +174,9 @@ class _Job:
         shutil.rmtree(whole, ignore_errors=True)
         whole.mkdir()
         self._assemble(whole, ready, pairs)
-        folders.sync(whole)
+        storage.sync(whole)
         whole.rename(folder)  # over an empty folder too
-        folders.sync(folder.absolute().parent)
+        storage.sync(folder.absolute().parent)
         return Augmented.open(folder)
 
     def samples(self) -> Iterator[Sample]:
@@ -222,12 +222,13 @@ class _Job:
         rows = [json.dumps(row, ensure_ascii=False) for row in texts]
         digest = hashlib.sha256("\n".join(rows).encode()).hexdigest()
         header = {"block": number, "sha256": digest, "seconds": round(seconds, 3)}
-        folders.replace(self._path(number), [json.dumps(header), *rows])
+        content = "\n".join([json.dumps(header), *rows]) + "\n"
+        storage.replace(self._path(number), content.encode())
 
     def _load(self, number: int, count: int) -> tuple[Texts, float] | None:
         """Return a block that was saved, if it is whole."""
         try:
-            content = folders.read(self._path(number), 1 << 40).decode()
+            content = storage.read(self._path(number), 1 << 40).decode()
             head, _, rest = content.removesuffix("\n").partition("\n")
             header, rows = json.loads(head), rest.split("\n")
             digest = hashlib.sha256(rest.encode()).hexdigest()

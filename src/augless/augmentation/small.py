@@ -15,7 +15,8 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from augless.augmentation import draws, folders, pretrained
+from augless import storage
+from augless.augmentation import draws, pretrained
 from augless.augmentation.augmenter import (
     BadAugmentation,
     Context,
@@ -41,14 +42,14 @@ _FOLDER, _STATE, _REPORT = "small-bert", "training.safetensors", "small-bert.jso
 class Small:
     """How a small BERT is trained on the corpus."""
 
-    vocabulary: Annotated[int, "word pieces it knows"] = 8000
+    pieces: Annotated[int, "word pieces it knows"] = 8000
     size: Annotated[int, "dimensions of its layers"] = 128
     layers: Annotated[int, "how many layers"] = 2
     steps: Annotated[int, "optimiser steps, on about 512 word pieces each"] = 3000
     rate: Annotated[float, "highest learning rate of AdamW"] = 2e-3
 
     def __post_init__(self) -> None:
-        require(100 <= self.vocabulary <= 10**6, "vocabulary", self.vocabulary, "100 to a million")
+        require(100 <= self.pieces <= 10**6, "pieces", self.pieces, "from 100 to a million")
         require(self.size >= 32 and self.size % 32 == 0, "size", self.size, "a multiple of 32")
         require(1 <= self.layers <= 100, "layers", self.layers, "from 1 to 100")
         require(1 <= self.steps <= 10**8, "steps", self.steps, "1 or more")
@@ -68,7 +69,7 @@ def train(
     texts = [
         (pair.source, pair.target)[side] for pair in context.corpus.pairs("train") for side in sides
     ]
-    tokenizer = _tokenizer(texts, settings.vocabulary)
+    tokenizer = _tokenizer(texts, settings.pieces)
     rows = _rows(tokenizer, texts)
     with torch.random.fork_rng(devices=[]):  # the caller's draws are none of our business
         lesson = _Lesson(settings, context, rows, tokenizer.get_vocab_size())
@@ -83,9 +84,9 @@ def train(
     with pretrained.quiet():
         lesson.model.save_pretrained(aside)
         wrapped.save_pretrained(aside)
-    folders.replace(context.work / _REPORT, [json.dumps(report)])
+    storage.replace(context.work / _REPORT, json.dumps(report).encode())
     aside.rename(folder)
-    folders.sync(context.work)
+    storage.sync(context.work)
     with contextlib.suppress(FileNotFoundError):
         (context.work / _STATE).unlink()
     return folder
@@ -94,7 +95,7 @@ def train(
 def report(context: Context) -> dict[str, Any] | None:
     """Return how the training went, if there was one."""
     path = context.work / _REPORT
-    return json.loads(folders.read(path, 1 << 20)) if path.exists() else None
+    return json.loads(storage.read(path, 1 << 20)) if path.exists() else None
 
 
 def masked_logits(model: Any, ids: Any, attention: Any, masked: Any) -> Any:
@@ -284,11 +285,7 @@ class _Lesson:
                 tensors[f"optimizer/{name}/{key}"] = value
         tensors = {name: t.cpu().contiguous().clone() for name, t in tensors.items()}
         told = {"step": str(self.step), "seconds": str(self.seconds)}
-        aside = self.path.with_name(f".{self.path.name}.new")
-        aside.unlink(missing_ok=True)
-        with folders.create(aside) as file:
-            file.write(safetensors.torch.save(tensors, told))
-        aside.replace(self.path)
+        storage.replace(self.path, safetensors.torch.save(tensors, told))
 
     def _restore(self) -> None:
         """Go on from the last checkpoint, if there is one that is whole."""

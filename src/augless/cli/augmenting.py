@@ -5,17 +5,26 @@ from __future__ import annotations
 import dataclasses
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
 from augless.cli import options, terminal
+from augless.errors import STOPPED
 
 if TYPE_CHECKING:
     from augless import augmentation, recipes
 
 _CORPUS = ("corpus", "text")
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Asked:
+    """What a recipe says of augmentation, and this verb's command line."""
+
+    augment: Annotated[Any, "how pairs are rewritten"]
 
 
 def _augmenters(incomplete: str) -> list[str]:
@@ -115,7 +124,8 @@ def _divided(augmenter: str, overrides: Sequence[str]) -> tuple[list[str], list[
     known = [*knobs, *_CORPUS]
     if augmenter == "back-translation":  # it trains a model, as the recipe says
         known += ["model", "terms", "training", "validation"]
-    own, others = [], []
+    own: list[str] = []
+    others: list[str] = []
     for one in overrides:
         key, equals, _ = one.removeprefix("augment.").partition("=")
         first = key.split(".")[0]
@@ -131,12 +141,11 @@ def _divided(augmenter: str, overrides: Sequence[str]) -> tuple[list[str], list[
 
 
 def _chosen(name: str, overrides: Sequence[str]) -> augmentation.Augmenter:
-    from augless import augmentation
     from augless.recipes import reading
 
-    values, _ = reading.override({}, overrides)
-    kind: type[augmentation.Augmenter] = augmentation.AUGMENTERS[name]
-    return reading.resolve(kind, name, values, {}).recipe
+    values, _ = reading.override({"augment": name}, [f"augment.{one}" for one in overrides])
+    chosen: augmentation.Augmenter = reading.resolve(_Asked, name, values, {}).recipe.augment
+    return chosen
 
 
 def _with_run(
@@ -179,9 +188,9 @@ def _with_run(
     return dataclasses.replace(chosen, run=run.folder)
 
 
-def _stopped(stop: terminal.Stop) -> Any:
+def _stopped(stop: terminal.Stop) -> NoReturn:
     print(f"augless: stopped ({stop.by}); the same command goes on", file=sys.stderr)
-    raise SystemExit(terminal.STOPPED)
+    raise SystemExit(STOPPED)
 
 
 def summary(made: augmentation.Augmented) -> str:

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
 
-STOPPED = 75  # the exit code of work that was saved and can go on
+from augless.errors import STOPPED
 
 
 class Progress:

@@ -11,6 +11,7 @@ n-grams. The two `corpus-distinct` metrics are not sums over sentences; their ta
 whole output, and intervals and tests refuse it.
 """
 
+from augless.metrics.faults import ADVICE, Degenerate, degenerate
 from augless.metrics.scores import (
     METRICS,
     BadScores,
@@ -35,9 +36,11 @@ from augless.metrics.significance import (
 )
 
 __all__ = [
+    "ADVICE",
     "METRICS",
     "BadScores",
     "Comparison",
+    "Degenerate",
     "Metric",
     "Outputs",
     "PairedTest",
@@ -47,6 +50,7 @@ __all__ = [
     "bits_per_token",
     "compare",
     "compare_groups",
+    "degenerate",
     "holm",
     "interval",
     "paired_bootstrap",

@@ -33,6 +33,7 @@ TABLES = {
     "model": "models.MODELS",
     "loss": "losses.LOSSES",
     "weighting": "polar.WEIGHTINGS",
+    "augment": "augmentation.AUGMENTERS",
     "of": "polar.WEIGHTINGS",
     "optimizer": "training.OPTIMIZERS",
     "search": "decoding.SEARCHES",
@@ -195,7 +196,7 @@ def _check_keys(values: Mapping[str, Any], known: Iterable[str], where: str) -> 
 
 
 def _convert(wanted: Any, value: Any, knob: dataclasses.Field[Any], where: str) -> Any:
-    if knob.name in TABLES:
+    if knob.name in TABLES and wanted is not str:  # such as the model of masked-lm, a name
         return _choose(table(knob.name), value, knob, where)
     inner = get_args(wanted)[0] if get_origin(wanted) is tuple else None
     if inner is not None and dataclasses.is_dataclass(inner):

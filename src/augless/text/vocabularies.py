@@ -9,11 +9,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
+from augless.contracts import UNK
+
 if TYPE_CHECKING:
     from tokenizers import models
 
-SPECIALS = ("<pad>", "<bos>", "<eos>", "<unk>")
-PAD, BOS, EOS, UNK = range(len(SPECIALS))
+SPECIALS = ("<pad>", "<bos>", "<eos>", "<unk>")  # in the order of their ids in `contracts`
 ENOUGH = 2_000_000  # running words to learn subwords from; more change them hardly at all
 
 
