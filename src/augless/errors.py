@@ -28,6 +28,7 @@ CODES = {
     "BadRecipe": USAGE,
     "BadKnob": USAGE,
     "BadOptions": USAGE,
+    "BadAugmentation": USAGE,
     "BadData": BAD_DATA,
     "BadStore": BAD_DATA,
     "BadScores": BAD_DATA,

@@ -13,7 +13,16 @@ from typing import Annotated, TextIO
 
 import typer
 
-from augless.cli import describing, preparing, scoring, surveying, training, trying, writing
+from augless.cli import (
+    augmenting,
+    describing,
+    preparing,
+    scoring,
+    surveying,
+    training,
+    trying,
+    writing,
+)
 from augless.errors import BUG, code_of
 
 app = typer.Typer(
@@ -51,6 +60,7 @@ def root(
 
 
 app.command()(preparing.prepare)
+app.command()(augmenting.augment)
 app.command()(training.train)
 app.command()(writing.generate)
 app.command()(scoring.score)

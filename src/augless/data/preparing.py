@@ -145,7 +145,7 @@ def _write(
     header: dict[str, Any],
 ) -> None:
     tokenisers = tuple(
-        text.Tokeniser(language=_rules(name), kind=settings.tokeniser, lowercase=settings.lowercase)
+        text.Tokeniser(language=rules(name), kind=settings.tokeniser, lowercase=settings.lowercase)
         for name in corpus.languages
     )
     held_out = frozenset(
@@ -411,7 +411,7 @@ def _alive(process: str) -> bool:
     return int(process) != os.getpid()
 
 
-def _rules(name: str) -> str:
+def rules(name: str) -> str:
     """Return the language whose rules cut a side: English, where its name is no two-letter code.
 
     That is meant for sides such as `query`; the summary of what was prepared says so of any.
