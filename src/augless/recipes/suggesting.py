@@ -12,7 +12,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from augless import corpora
+from augless import corpora, knobs
+from augless.recipes.reading import Suggestion
 
 ENOUGH = 200_000
 """pairs that are counted at most: beyond, everything is suggested as for so many"""
@@ -41,46 +42,62 @@ class Size:
         return f"{self.pairs:,} training pairs{more}"
 
 
-@dataclass(frozen=True)
-class Suggestion:
-    """A value that follows from the size of a corpus."""
+def suggestions(values: Mapping[str, Any]) -> list[Suggestion]:
+    """Suggest what a recipe for somebody's own files leaves open; `auto` is as good as nothing.
 
-    key: str
-    value: Any
-    reason: str
-
-
-def suggestions(values: Mapping[str, Any], corpus: corpora.Corpus) -> list[Suggestion]:
-    """Suggest what a recipe's values leave open; nothing if they leave nothing open."""
+    The recipes of known corpora say themselves what they need.
+    """
     wanted = [*_open(values)]
-    if not wanted:
+    given = _table(values.get("corpus"))
+    if not wanted or given.get("name") != "files":
         return []
     try:
-        size = Size.of(corpus)
-    except (corpora.BadData, OSError):  # whoever prepares it will say what is wrong
+        size = _measured(knobs.build(corpora.Files, {k: given[k] for k in given if k != "name"}))
+    except (knobs.BadKnob, corpora.BadData, OSError):  # whoever uses the corpus says what is wrong
         return []
-    known = dict(_suggested(values, size))
-    return [Suggestion(key, known[key], f"for {size}") for key in wanted if size.pairs]
+    if not size.pairs:
+        return []
+    return [
+        Suggestion(key, value, f"for {size}")
+        for key, value in _suggested(values, size)
+        if any(f"{key}.".startswith(f"{one}.") for one in wanted)
+    ]
+
+
+def _measured(corpus: corpora.Corpus) -> Size:
+    """Count once for as long as the files stay as they are."""
+    stamps = tuple((path, path.stat().st_size, path.stat().st_mtime_ns) for path in corpus.inputs())
+    if stamps not in _sizes:
+        _sizes[stamps] = Size.of(corpus)
+    return _sizes[stamps]
+
+
+_sizes: dict[tuple[Any, ...], Size] = {}
 
 
 def _open(values: Mapping[str, Any]) -> Iterator[str]:
     """List what is not given, of what can be suggested."""
-    settings = values.get("training", {})
-    vocabulary = _table(_table(values.get("text", {})).get("vocabulary", {}))
-    if vocabulary.get("name", "subwords") == "subwords" and "size" not in vocabulary:
+    settings, model = _table(values.get("training")), _table(values.get("model"))
+    vocabulary = _table(_table(values.get("text")).get("vocabulary"))
+    if vocabulary.get("name", "subwords") == "subwords" and _is_open(vocabulary, "size"):
         yield "text.vocabulary.size"
-    if "model" not in values:
-        yield from ("model.dropout", "model.tie")
-    yield from (f"training.{key}" for key in _TRAINING if key not in settings)
+    yield from (f"model.{k}" for k in _MODEL if not model or model.get(k) == AUTO)
+    yield from (f"training.{key}" for key in _TRAINING if _is_open(settings, key))
 
 
+def _is_open(table: Mapping[str, Any], key: str) -> bool:
+    return bool(table.get(key, AUTO) == AUTO)
+
+
+AUTO = "auto"
+_MODEL = ("dropout", "tie")
 _TRAINING = ("batch", "epochs", "optimizer", "patience")
 
 
 def _suggested(values: Mapping[str, Any], size: Size) -> Iterator[tuple[str, Any]]:
     pairs = max(1, size.pairs)
-    settings = _table(values.get("training", {}))
-    joint = _table(values.get("text", {})).get("joint", True)
+    settings = {k: v for k, v in _table(values.get("training")).items() if v != AUTO}
+    joint = _table(values.get("text")).get("joint", True)
     yield "text.vocabulary.size", _rounded(22 * size.words**0.4, 300, 16_000)
     yield "model.dropout", 0.4 if pairs < 5_000 else 0.3 if pairs < 50_000 else 0.2
     yield "model.tie", "all" if joint else "output"
@@ -93,12 +110,12 @@ def _suggested(values: Mapping[str, Any], size: Size) -> Iterator[tuple[str, Any
     whole = isinstance(batch, int) and isinstance(epochs, int) and batch > 0
     steps = epochs * math.ceil(pairs / batch) if whole and by_sentences else 4_000
     # Attention forms early or not at all: a short warm-up to a high rate, then down to 0.
-    rate = 0.003 if _name(values.get("model", "lstm")) in ("lstm", "paper-lstm") else 0.001
+    rate = 0.004 if "lstm" in str(_table(values.get("model")).get("name", "lstm")) else 0.001
     warmup = min(1_000, max(1, steps // 20))
-    yield (
-        "training.optimizer",
-        {"name": "adam", "rate": rate, "warmup": warmup, "schedule": "linear"},
-    )
+    yield "training.optimizer.name", "adam"
+    yield "training.optimizer.rate", rate
+    yield "training.optimizer.warmup", warmup
+    yield "training.optimizer.schedule", "linear"
 
 
 def _rounded(value: float, low: int, high: int) -> int:
@@ -106,8 +123,7 @@ def _rounded(value: float, low: int, high: int) -> int:
 
 
 def _table(value: Any) -> Mapping[str, Any]:
+    """Return a choice as a table: it may be a name alone, or not be given."""
+    if value is None or value == AUTO:
+        return {}
     return value if isinstance(value, Mapping) else {"name": value}
-
-
-def _name(value: Any) -> Any:
-    return _table(value).get("name", "lstm")
