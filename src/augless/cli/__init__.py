@@ -61,6 +61,7 @@ def root(
 
 app.command()(preparing.prepare)
 app.command()(augmenting.augment)
+app.command()(augmenting.neighbours)
 app.command()(training.train)
 app.command()(writing.generate)
 app.command()(scoring.score)

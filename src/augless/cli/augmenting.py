@@ -1,4 +1,4 @@
-"""The verb augment."""
+"""The verbs augment and neighbours."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from augless.knobs import Among
 
 if TYPE_CHECKING:
     from augless import augmentation, recipes
+    from augless.augmentation import measuring
 
 _CORPUS = ("corpus", "text")
 
@@ -228,3 +229,67 @@ def _next(
     keys = ["corpus=files", f"corpus.path={made.folder}", f"corpus.languages={languages}"]
     keys += ["corpus.weight=weight", "corpus.made=of", *said]
     return f"train on it: augless train {recipe} {' '.join(keys)}"
+
+
+def neighbours(
+    run: Annotated[Path, typer.Argument(help="A trained run's folder.", readable=False)],
+    augmented: Annotated[Path, typer.Argument(help="A folder that augment made.", readable=False)],
+    out: Annotated[
+        Path, typer.Option(help="The folder to write to; files of the same names are replaced.")
+    ] = Path("neighbours"),
+    limit: Annotated[
+        int, typer.Option(min=20, help="Original pairs that are looked at, at most.")
+    ] = 2000,
+    device: options.Device = "auto",
+    threads: options.Threads = None,
+    as_json: options.Json = False,
+) -> None:
+    """Measure where made pairs lie around their originals, and test what the paper assumes.
+
+    Writes a file for each geometry that the weighting empirical builds its law from, a table of
+    all triangles, and a picture of the measured densities beside the assumed ones.
+
+    Examples:
+
+      augless neighbours runs/RUN masked
+
+      augless train toy-de-en terms.0.weighting=empirical
+      terms.0.weighting.neighbours=neighbours/euclidean.json
+    """
+    from augless import augmentation, storage
+    from augless.augmentation import drawing, measuring
+    from augless.recipes import following
+
+    options.set_threads(threads)
+    opened = augmentation.Augmented.open(augmented)
+    writer = following.writer(run, device)
+    with terminal.Progress() as progress:
+        found = measuring.measure(writer, opened, limit=limit, progress=progress)
+    out.mkdir(parents=True, exist_ok=True)
+    for name, triangles in found.items():
+        content = triangles.neighbours.document()
+        storage.replace(storage.inside(out, f"{name}.json"), content.encode())
+        storage.replace(storage.inside(out, f"{name}.csv"), triangles.table().encode())
+    storage.replace(storage.inside(out, "neighbours.svg"), drawing.picture(found).encode())
+    findings = {name: measuring.assess(triangles) for name, triangles in found.items()}
+    if as_json:
+        whole = {name: [vars(one) for one in these] for name, these in findings.items()}
+        print(terminal.as_json({"folder": str(out), "findings": whole}))
+        return
+    for name, these in findings.items():
+        print(_findings(name, these))
+    print(out)
+
+
+def _findings(geometry: str, findings: Sequence[measuring.Findings]) -> str:
+    from augless.augmentation import measuring
+
+    if not findings:
+        return f"{geometry}: too few neighbours to test anything"
+    rows = [["neighbours of the", "count", "mean radius", "KS exponential", "KS uniform"]]
+    rows[0] += ["mean cosine", "dimension", "flat"]
+    for one in findings:
+        numbers = [one.radius, one.exponential_gap, one.uniform_gap, one.cosine, one.dimension]
+        row = [one.kind, f"{one.count:,}", *(f"{number:.3f}" for number in numbers)]
+        rows.append([*row, f"{one.flat:.1%}"])
+    return "\n".join([f"{geometry}:", terminal.table(rows), *measuring.said(findings)])
