@@ -729,6 +729,15 @@ def test_what_cannot_be_removed_is_a_warning(run):
     assert same(run.last(), checkpoint(30))
 
 
+def test_somebodys_files_in_a_checkpoint_are_not_deleted_with_it(run):
+    oldest = min(run.folder.glob("checkpoint-*"))
+    (oldest / "notes.txt").write_text("mine")
+    run.save(checkpoint(30), keep=1)
+    assert any("could not be removed: 'notes.txt' in it" in one for one in run.warnings)
+    assert (oldest / "notes.txt").read_text() == "mine"
+    assert same(run.last(), checkpoint(30))
+
+
 def test_what_may_not_be_read_is_not_taken_for_damage(run):
     real = os.open
 

@@ -29,14 +29,13 @@ import re
 import shutil
 import signal
 import socket
-import stat
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from augless import text
+from augless import storage, text
 
 if TYPE_CHECKING:  # torch is slow to load, and a list of runs does without
     from torch import Tensor
@@ -59,6 +58,7 @@ _VERBS = {"checkpoint": "save", "best": "best"}
 _SAVED = re.compile(r"[a-z]+-(\d{6,18})-step-(\d{1,18})", re.ASCII)
 _ASIDE = re.compile(r"\..+\.aside(\d{1,9})", re.ASCII)
 _FILE = re.compile(r"\w[\w-]*\.safetensors|state\.json", re.ASCII)
+_OURS = re.compile(rf"{_FILE.pattern}|manifest\.json", re.ASCII)
 _UPDATE = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW
 _LARGEST = 1 << 26  # bytes of a JSON file; nothing of ours comes near
 # What reading a damaged folder gives; any other error of the system is not the run's fault.
@@ -117,7 +117,7 @@ class Run:
         header |= {"vocabularies": vocabularies, "versions": dict(versions)}
         document = _document(header)  # before anything is written: it may not be JSON
         if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
-            place = folder.resolve()  # a link to an empty folder stays a link
+            place = storage.target(folder)  # a link to an empty folder stays a link
             place.parent.mkdir(parents=True, exist_ok=True)
             _clear(place.parent, f".{place.name}.")
             try:
@@ -145,7 +145,7 @@ class Run:
             what = "holds no run" if folder.exists() else "does not exist"
             raise BadRun(f"{folder} {what}; make one with train, or name another folder")
         with _blaming(folder / _RUN):
-            return Run(folder, _parse(_read(folder / _RUN)))
+            return Run(folder, _parse(storage.read(folder / _RUN, _LARGEST)))
 
     @functools.cached_property
     def codecs(self) -> Codecs:
@@ -153,7 +153,9 @@ class Run:
         found = []
         for side in SIDES:
             with _blaming(self.folder / side):
-                _read(self.folder / side / text.codec.FILE)  # refuses a link, a pipe, a giant
+                storage.read(
+                    self.folder / side / text.codec.FILE, _LARGEST
+                )  # refuses a link, a pipe, a giant
                 found.append(text.Codec.load(self.folder / side))
                 if found[-1].fingerprint != self._vocabularies.get(side):
                     raise BadRun("not the vocabulary that the run was made with")
@@ -207,6 +209,11 @@ class Run:
     def last(self) -> Checkpoint | None:
         """Return the newest checkpoint that is whole, or None if there never was one."""
         return self._newest("checkpoint")
+
+    def forget(self) -> None:
+        """Remove all checkpoints: a finished run goes on from none. Its best model stays."""
+        for path, _, _ in self._saved("checkpoint"):
+            self._discard(path, "save")
 
     def save_best(self, tensors: Mapping[str, Tensor], state: Table) -> None:
         """Save the best model so far, whole or not at all, in place of the one before.
@@ -263,7 +270,7 @@ class Run:
 
     def _own(self, path: Path) -> dict[str, Any]:
         """Read a document that belongs to this run."""
-        content = _parse(_read(path))
+        content = _parse(storage.read(path, _LARGEST))
         if content.get("run") != self.fingerprint:
             raise BadRun("it belongs to another run")
         return content
@@ -274,7 +281,7 @@ class Run:
         if not os.path.lexists(path):
             return []
         with _blaming(path):
-            lines = _read(path, largest=1 << 40).split(b"\n")[:-1]
+            lines = storage.read(path, 1 << 40).split(b"\n")[:-1]
         records = []
         for number, line in enumerate(lines, 1):
             try:
@@ -326,6 +333,8 @@ class Run:
         """Remove a folder; half removed, it does not look like a damaged one."""
         aside = _beside(path)
         try:
+            if foreign := [p.name for p in path.iterdir() if not _OURS.fullmatch(p.name)]:
+                raise OSError(f"{foreign[0]!r} in it is not ours")
             os.rename(path, aside)  # noqa: PTH104  # as below
             crash_point(f"{verb}-discarding")
             shutil.rmtree(aside)
@@ -449,22 +458,12 @@ def _parse(raw: bytes) -> dict[str, Any]:
     return rest
 
 
-def _read(path: Path, largest: int = _LARGEST) -> bytes:
-    """Read a regular file, not through a link, and not a pipe that would never end."""
-    with _opened(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK) as descriptor:
-        status = os.fstat(descriptor)
-        if not stat.S_ISREG(status.st_mode) or status.st_size > largest:
-            raise BadRun(f"{path.name} is not a plain file of at most {largest} bytes")
-        with open(descriptor, "rb", closefd=False) as file:
-            return file.read()
-
-
 def _verified(folder: Path, name: str, entry: Any) -> bytes:
     """Read a file that a manifest names, and compare it with what the manifest says."""
     if not _FILE.fullmatch(name):
         raise BadRun(f"the manifest names {name[:80]!r}")
     size, digest = _part(entry, "bytes", int), _part(entry, "sha256", str)
-    content = _read(folder / name, size)
+    content = storage.read(folder / name, size)
     if len(content) != size or _digest(content) != digest:
         raise BadRun(f"{name} is not what was written")
     return content

@@ -30,8 +30,10 @@ from augless import corpora, text
 from augless.corpora import reading
 from augless.data import store
 from augless.data.store import Prepared
+from augless.knobs import Among, Knobs, Within
 
-Block = tuple[list[str], list[str], list[float]]  # sources, targets, weights: quick to hand over
+# sources, targets, weights, whether augmentation made them: quick to hand over
+Block = tuple[list[str], list[str], list[float], list[bool]]
 Result = TypeVar("Result")
 Progress = Callable[[str, int, int | None], None]
 
@@ -41,32 +43,35 @@ _ASIDE = re.compile(r"\..+-[0-9a-f]{12}\.(\d+)")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Filters:
+class Filters(Knobs):
     """Which training pairs are left out. Validation and test pairs all stay."""
 
-    min_length: Annotated[int, "words a side has at least"] = 1
-    max_length: Annotated[int, "words a side has at most"] = 175
-    ratio: Annotated[float | None, "words of the longer side over the shorter, at most"] = None
+    min_length: Annotated[int, "words a side has at least", Within(0, 1_000_000)] = 1
+    max_length: Annotated[int, "words a side has at most", Within(1, 1_000_000)] = 175
+    ratio: Annotated[
+        float | None,
+        "words of the longer side over the shorter, at most",
+        Within(1, 1_000_000),
+    ] = None
     duplicates: Annotated[Literal["keep", "drop"], "pairs that occurred before"] = "keep"
     shared: Annotated[Literal["keep", "drop"], "pairs that are in another split too"] = "keep"
 
     def __post_init__(self) -> None:
-        if not 0 <= self.min_length <= self.max_length:
+        super().__post_init__()
+        if self.min_length > self.max_length:
             these = f"{self.min_length} and {self.max_length}"
             raise ValueError(f"min_length and max_length are {these}; 0 <= min <= max")
-        if self.ratio is not None and not self.ratio >= 1:
-            raise ValueError(f"ratio is {self.ratio}; longer over shorter is at least 1")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings:
+class Settings(Knobs):
     """How text becomes ids."""
 
     tokeniser: Annotated[text.Kind, "joined (exact), moses (the paper's) or whitespace"] = "joined"
     lowercase: Annotated[bool, "lower-case all words"] = False
-    vocabulary: Annotated[text.Subwords | text.Words, "how a vocabulary is learnt"] = field(
-        default_factory=text.Subwords
-    )
+    vocabulary: Annotated[
+        text.Subwords | text.Words, "how a vocabulary is learnt", Among("text.VOCABULARIES")
+    ] = field(default_factory=text.Subwords)
     joint: Annotated[bool, "one vocabulary for both sides"] = True
     filters: Annotated[Filters, "which training pairs are left out"] = field(
         default_factory=Filters
@@ -140,7 +145,7 @@ def _write(
     header: dict[str, Any],
 ) -> None:
     tokenisers = tuple(
-        text.Tokeniser(language=_rules(name), kind=settings.tokeniser, lowercase=settings.lowercase)
+        text.Tokeniser(language=rules(name), kind=settings.tokeniser, lowercase=settings.lowercase)
         for name in corpus.languages
     )
     held_out = frozenset(
@@ -334,8 +339,9 @@ class _Measurer:
         if self.filters.shared == "drop":
             verdicts[shared & (verdicts == 0)] = REASONS.index("shared")
         counts = []
+        teaches = (verdicts == 0) & ~np.array(block[3], bool)  # the vocabulary
         for tokeniser, side in zip(self.tokenisers, keys, strict=True):
-            stay = itertools.compress(side, verdicts == 0)
+            stay = itertools.compress(side, teaches)
             counts.append(tokeniser.fold(Counter(itertools.chain.from_iterable(stay))))
         return verdicts.tobytes(), int(shared.sum()), counts
 
@@ -405,7 +411,7 @@ def _alive(process: str) -> bool:
     return int(process) != os.getpid()
 
 
-def _rules(name: str) -> str:
+def rules(name: str) -> str:
     """Return the language whose rules cut a side: English, where its name is no two-letter code.
 
     That is meant for sides such as `query`; the summary of what was prepared says so of any.
@@ -431,7 +437,7 @@ def _hired(workers: int) -> Iterator[_Hands]:
     threads = threading.active_count() > 1 or "torch" in sys.modules
     able = "fork" in multiprocessing.get_all_start_methods()
     context = multiprocessing.get_context("fork" if able and not threads else "spawn")
-    with ProcessPoolExecutor(workers, context, _serve, (os.getpid(),)) as pool:
+    with ProcessPoolExecutor(workers, context, serve, (os.getpid(),)) as pool:
         yield _Hands(pool, 2 * workers)
 
 
@@ -459,11 +465,13 @@ def _blocks(pairs: Iterable[corpora.Pair]) -> Iterator[Block]:
     # block are added up by one process.
     size = BLOCK
     while some := list(itertools.islice(source, size)):
-        yield [p.source for p in some], [p.target for p in some], [p.weight for p in some]
+        texts = [p.source for p in some], [p.target for p in some]
+        yield *texts, [p.weight for p in some], [p.made for p in some]
         size = min(size * 5 // 4, 4 * BLOCK)
 
 
-def _serve(parent: int) -> None:
+def serve(parent: int) -> None:
+    """Begin a worker process that leaves Ctrl-C to its parent and does not outlive it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to answer
     if sys.platform == "linux":  # a worker must not outlive a parent that was killed
         set_parent_death_signal = 1

@@ -153,7 +153,7 @@ def _values(found: Evidence, study: Study, row: Row) -> dict[str, Any]:
         "seconds": cell.seconds,
         "tuning_seconds": tables.tuned(found, study.corpus).get(row.method),
         "samples": cell.samples,
-        "failures": {str(seed): why for seed, why in cell.failures.items()},
+        "failures": {str(seed): str(why) for seed, why in cell.failures.items()},
     }
 
 
@@ -163,7 +163,7 @@ def _scores(found: Evidence, study: Study, method: str) -> dict[str, Any]:
         mean, deviation = row.cell.scores.get(metric, (None, None)) if row else (None, None)
         printed = found.plan.published(method, study.corpus, metric)
         records = study.records.get(method, {})
-        seeds = {str(s): r.scores["test"].get(metric, {}).get("value") for s, r in records.items()}
+        seeds = {str(s): r.value("test", metric) for s, r in records.items()}
         known[metric] = {"mean": mean, "deviation": deviation, "published": printed, "seeds": seeds}
     return known
 

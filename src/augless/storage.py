@@ -1,0 +1,118 @@
+"""Files that are whole or absent, and never outside their folder.
+
+Folders of runs, records and trials come from other people too. So what a file says is an identifier
+is checked by its form before it becomes part of a path, a link below such a folder is never
+followed for writing or deleting (`inside`), and only files of known names are deleted (`discard`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import re
+import secrets
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO
+
+_IDENTIFIER = re.compile(r"[0-9a-f]{12}", re.ASCII)
+
+
+class Linked(OSError):  # noqa: N818  # named for what it is
+    """A link where a plain file or folder belongs."""
+
+    def __str__(self) -> str:
+        return str(self.args[1])
+
+
+def identifier(name: object) -> str:
+    """Return what a file says is the identifier of a run, if it has the form of one."""
+    if not isinstance(name, str) or not _IDENTIFIER.fullmatch(name):
+        raise ValueError(f"{str(name)[:40]!r} is no identifier: 12 digits of 0-9 and a-f")
+    return name
+
+
+def inside(root: Path, *names: str) -> Path:
+    """Return the path of an entry below `root`, if no part below `root` is a link.
+
+    `root` itself is the user's word, and may be a link.
+    """
+    path = root
+    for name in names:
+        if not name or name.startswith(".") or "/" in name or "\0" in name:
+            raise ValueError(f"{name[:80]!r} cannot be the name of a file here")
+        path = path / name
+        if path.is_symlink():
+            raise Linked(
+                errno.ELOOP,
+                f"{path} is a link, which is not followed\nreplace it by a plain file or folder",
+            )
+    return path
+
+
+def target(path: Path) -> Path:
+    """Return what a path that the user named leads to, through links; refuse a loop of links."""
+    found = Path(os.path.realpath(path))
+    if found.is_symlink():
+        raise Linked(errno.ELOOP, f"{path} is a link to itself\nname another path")
+    return found
+
+
+def read(path: Path, largest: int) -> bytes:
+    """Read a regular file of at most `largest` bytes; not through a link, and not from a pipe."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    with os.fdopen(descriptor, "rb") as file:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode) or status.st_size > largest:
+            raise ValueError(f"{path.name} is not a plain file of at most {largest} bytes")
+        return file.read()
+
+
+@contextlib.contextmanager
+def replacing(path: Path) -> Iterator[IO[bytes]]:
+    """Open a file that takes the place of `path` once it is whole, and keeps its mode.
+
+    The name aside cannot be guessed, and is never an existing file or link.
+    """
+    aside = path.with_name(f".{path.name[:100]}.{secrets.token_hex(8)}.aside")
+    mode = 0o666
+    with contextlib.suppress(FileNotFoundError):
+        mode = stat.S_IMODE(path.lstat().st_mode) if not path.is_symlink() else mode
+    descriptor = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o666)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            if mode != 0o666:
+                os.fchmod(descriptor, mode)
+            yield file
+            file.flush()
+            os.fsync(descriptor)
+        aside.replace(path)
+        sync(path.parent)
+    finally:
+        aside.unlink(missing_ok=True)
+
+
+def replace(path: Path, content: bytes) -> None:
+    """Write a file, whole or not at all."""
+    with replacing(path) as file:
+        file.write(content)
+
+
+def discard(folder: Path, known: re.Pattern[str]) -> None:
+    """Delete the plain files of a folder whose names `known` matches, and nothing else."""
+    if folder.is_symlink():
+        return
+    for path in folder.iterdir():
+        if known.fullmatch(path.name) and not path.is_symlink() and path.is_file():
+            path.unlink()
+
+
+def sync(folder: Path) -> None:
+    """Flush the entries of a folder to the disk."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
