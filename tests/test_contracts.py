@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from augless import contracts, data, models, text
+from augless import contracts, data, decoding, models, text
 
 SCRIPT = "import sys, json, augless.{}; print(json.dumps(sorted(sys.modules)))"
 
@@ -46,3 +46,9 @@ def test_contracts_keep_their_old_names():
     ids = text.PAD, text.BOS, text.EOS, text.UNK
     assert ids == (contracts.PAD, contracts.BOS, contracts.EOS, contracts.UNK)
     assert len(text.SPECIALS) == len(set(ids)) == 1 + max(ids)
+
+
+def test_what_stored_runs_and_published_numbers_depend_on_stays():
+    assert text.JOIN == "\x1f"  # in every stored vocabulary
+    beam = decoding.Beam()
+    assert (beam.size, beam.length_penalty, beam.n_best) == (5, 1.0, 1)

@@ -684,6 +684,63 @@ def test_buckets_save_padding():
     assert data.padding_share(MANY, random) < 0.6 * data.padding_share(MANY, unsorted)
 
 
+def batch_lengths(parts):
+    """Return the mean length of each batch, and the spread of lengths inside batches."""
+    longest = np.array([max(pair) for pair in LENGTHS])
+    return (
+        np.array([longest[rows].mean() for rows in parts]),
+        np.mean([longest[rows].std() for rows in parts]),
+    )
+
+
+def test_batches_come_in_no_order_of_length():
+    means, _ = batch_lengths(data.plan(MANY, seed=0, epoch=0, sentences=10))
+    assert abs(np.corrcoef(means, np.arange(len(means)))[0, 1]) < 0.4
+    assert means.std() > 3  # while they do differ in length
+
+
+def test_pairs_are_mixed_anew_each_epoch_and_not_only_their_batches():
+    one, other = (
+        {frozenset(rows.tolist()) for rows in data.plan(MANY, seed=0, epoch=e, sentences=10)}
+        for e in (0, 1)
+    )
+    assert len(one & other) < 5
+    rows = np.concatenate(data.plan(MANY, seed=0, epoch=0, sentences=10, bucket=1))
+    assert abs(np.corrcoef(rows, np.arange(500))[0, 1]) < 0.2
+
+
+def test_a_bucket_is_as_many_batches_as_it_says():
+    spreads = [
+        batch_lengths(data.plan(MANY, seed=0, epoch=0, sentences=10, bucket=bucket))[1]
+        for bucket in (1, 2, 8, 50)
+    ]
+    assert spreads == sorted(spreads, reverse=True) and spreads[0] > 8 and spreads[-1] < 0.7
+    # Sorted whole, the corpus would give the same batches whatever the seed, but for ties.
+    longest = np.array([max(pair) for pair in LENGTHS])
+    for bucket, apart in ((50, False), (4, True)):
+        plans = [
+            sorted(
+                longest[rows].sum()
+                for rows in data.plan(MANY, seed=s, epoch=0, sentences=10, bucket=bucket)
+            )
+            for s in (0, 1)
+        ]
+        assert (plans[0] != plans[1]) == apart
+    # By default 64 batches are sorted together: 500 pairs are fewer, 3,000 are several buckets.
+    default = data.plan(MANY, seed=0, epoch=0, sentences=5)
+    assert [r.tolist() for r in default] == [
+        r.tolist() for r in data.plan(MANY, seed=0, epoch=0, sentences=5, bucket=64)
+    ]
+    wide = batch_lengths(data.plan(MANY, seed=0, epoch=0, sentences=5, bucket=100))[1]
+    assert batch_lengths(default)[1] > wide
+
+
+@pytest.mark.parametrize("bucket", [0, -1])
+def test_an_empty_bucket_is_refused(bucket):
+    with pytest.raises(ValueError, match=f"a bucket of {bucket} batches is empty"):
+        data.plan(MANY, seed=0, epoch=0, sentences=4, bucket=bucket)
+
+
 @pytest.mark.parametrize("size", [{}, {"sentences": 1, "tokens": 1}, {"tokens": 0}])
 def test_a_batch_size_that_makes_no_sense_is_refused(size):
     with pytest.raises(ValueError, match="batch"):

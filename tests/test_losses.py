@@ -252,16 +252,32 @@ def test_every_knob_says_what_it_means(kind):
 @pytest.mark.parametrize(
     ("name", "knobs", "message"),
     [
-        ("cross-entropy", {"per": "token"}, "per must be one of 'sentence-sum', 'sentence-mean'"),
-        ("cross-entropy", {"smoothing": 1.5}, "smoothing must be between 0 and 1, not 1.5"),
-        ("euclidean", {"temperature": 0.0}, "temperature must be positive and finite, not 0.0"),
-        ("euclidean", {"embeddings": "frozen"}, "embeddings must be one of 'detached', 'trained'"),
-        ("euclidean", {"epsilon": 0.0}, "epsilon must be positive"),
-        ("wasserstein", {"threshold": -1.0}, "threshold must be between 0 and 1"),
-        ("wasserstein", {"drop": 2.0}, "drop must be between 0 and 1"),
-        ("wasserstein", {"solver": "magic"}, "solver must be one of 'exact', 'ipot', 'diagonal'"),
-        ("wasserstein", {"cost": "taxi"}, "cost must be one of 'squared-euclidean', 'cosine'"),
-        ("wasserstein", {"ngram": 0}, "ngram must be at least 1, not 0"),
+        (
+            "cross-entropy",
+            {"per": "token"},
+            "per is 'token'; it must be one of sentence-sum,",
+        ),
+        ("cross-entropy", {"smoothing": 1.5}, "smoothing is 1.5; it must be a number, from 0 to 1"),
+        ("euclidean", {"temperature": 0.0}, "temperature is 0.0; it must be a number, from 1e-06"),
+        (
+            "euclidean",
+            {"embeddings": "frozen"},
+            "embeddings is 'frozen'; it must be one of",
+        ),
+        ("euclidean", {"epsilon": 0.0}, "epsilon is 0.0; it must be a number, above 0"),
+        ("wasserstein", {"threshold": -1.0}, "threshold is -1.0; it must be a number, from 0 to 1"),
+        ("wasserstein", {"drop": 2.0}, "drop is 2.0; it must be a number, from 0 to 1"),
+        (
+            "wasserstein",
+            {"solver": "magic"},
+            "solver is 'magic'; it must be one of exact, ipot",
+        ),
+        (
+            "wasserstein",
+            {"cost": "taxi"},
+            "cost is 'taxi'; it must be one of squared-euclidean",
+        ),
+        ("wasserstein", {"ngram": 0}, "ngram is 0; it must be a whole number, from 1 to 10,000"),
     ],
 )
 def test_a_bad_knob_is_refused_by_name(name, knobs, message):

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from augless import data, losses, models, polar, runs, text, training
+from augless.ranks import ALONE
 
 CODEC = text.Codec(
     text.Tokeniser(language="en"),
@@ -456,6 +457,96 @@ def test_the_rate_of_the_schedule_is_the_one_used(tmp_path):
     assert seen == {1: 0.5, 2: 0.25, 3: 0.125}
 
 
+def test_a_warm_up_begins_with_its_first_step():
+    one = trainer(optimizer=training.Adam(rate=0.1, warmup=10))
+    seen = []
+    for _ in range(3):
+        one.step(np.arange(8))
+        seen.append(one.optimizer.param_groups[0]["lr"])
+    assert seen == pytest.approx([0.01, 0.02, 0.03])
+    assert one.record("interval", one.objectives.recent, one.recent)["rate"] == seen[-1]
+
+
+def test_the_defaults_are_the_papers_and_vaswanis():
+    sgd, adam = training.Sgd(), training.Adam()
+    assert (sgd.rate, sgd.momentum, sgd.halve_after) == (1.0, 0.0, 8)
+    assert (adam.rate, adam.warmup, adam.beta1, adam.beta2) == (1e-3, 1000, 0.9, 0.98)
+    assert adam.epsilon == 1e-9 and training.AdamW().decay == 0.01
+    group = adam.build([torch.nn.Parameter(torch.zeros(1))]).param_groups[0]
+    assert group["betas"] == (0.9, 0.98) and group["eps"] == 1e-9
+    settings = training.Settings()
+    assert (settings.epochs, settings.batch, settings.clip, settings.memory) == (12, 64, 5.0, 100)
+
+
+def test_of_equally_good_models_the_first_is_kept(tmp_path):
+    run = new_run(tmp_path / "run")
+    fit(run, trainer(epochs=3), validate=lambda model: {"loss": 1.0})
+    assert run.result["best"]["epoch"] == 1
+
+
+def test_the_memory_of_running_means_is_a_setting():
+    means = []
+    for memory in (1.0, 4.0):
+        build = models.MODELS["lstm"](**SMALL["lstm"], dropout=0.0)
+        one = trainer(build=build, memory=memory, optimizer=training.Sgd(rate=0.0))
+        one.step(np.arange(4))
+        first = one.objectives.objectives[0].mean_loss
+        one.step(np.arange(4, 8))
+        total = one.objectives.recent[0].loss / 4
+        second = total - first
+        assert one.objectives.objectives[0].mean_loss == pytest.approx(
+            first + (second - first) / memory
+        )
+        means.append(one.objectives.objectives[0].mean_loss)
+    assert means[0] != means[1]
+
+
+def test_logged_weights_are_those_that_were_used_and_lengths_are_of_the_target():
+    rows = [np.full(n, 5) for n in (1, 8, 3, 2)]
+    pairs = data.Pairs(
+        ragged(rows), ragged([np.full(n, 6) for n in (2, 3, 7, 9)]), np.ones(4, "f4")
+    )
+    law = polar.Uniform(radius=0.5, normalise="running-mean")
+    build = models.MODELS["lstm"](**SMALL["lstm"], dropout=0.0)
+    one = trainer(
+        build=build,
+        pairs=pairs,
+        terms=[training.Term(weighting=law)],
+        optimizer=training.Sgd(rate=0.0),
+    )
+    for _ in range(3):  # the mean loss, the mean weight, and then the normalised weights
+        one.objectives.recent = [training.terms.Tally()]
+        one.step(np.arange(4))
+    batch = data.collate(pairs, np.arange(4))
+    values = losses.CrossEntropy()(one.model(batch), batch).detach()
+    objective = one.objectives.objectives[0]
+    weights = (law(values, values.mean()) / objective.mean_weight).numpy()
+    found = one.objectives.recent[0].summary()
+    assert found["weight"] == pytest.approx(1, abs=1e-6)
+    assert found["weight_sd"] == pytest.approx(weights.std(), rel=1e-4)
+    assert found["weight_spread"] == pytest.approx(weights.std() / weights.mean(), rel=1e-4)
+    expected = np.corrcoef(weights, [3, 4, 8, 10])[0, 1]
+    assert found["weight_length_correlation"] == pytest.approx(expected, abs=1e-4)
+
+
+def test_the_spread_of_weights_is_told_apart_within_and_between_batches():
+    generator = np.random.default_rng(0)
+    batches = [generator.uniform(1, 2, 5), generator.uniform(3, 4, 7), generator.uniform(1, 9, 4)]
+    total = training.terms.Tally()
+    for weight in batches:
+        one = training.terms.Tally()
+        for part in np.array_split(weight, 2):  # pieces of a batch
+            ones = torch.ones(len(part))
+            one.add(ones, torch.tensor(part), ones, ones, ones)
+        total = total + one.batch(ALONE)
+        assert one.samples == len(weight)
+    everything = np.concatenate(batches)
+    within = sum(((w - w.mean()) ** 2).sum() for w in batches)
+    found = total.summary()["weight_within_batches"]
+    assert found == pytest.approx(within / ((everything - everything.mean()) ** 2).sum())
+    assert training.terms.Tally().summary()["weight_within_batches"] is None
+
+
 def test_the_best_model_is_the_one_with_the_best_score_and_waiting_ends_the_run(tmp_path):
     scores = iter([3.0, 1.0, 2.0, 1.5, 9.0])
     kept = []
@@ -609,7 +700,9 @@ def test_costs_of_transport_that_are_not_finite_are_caught_as_well():
 
 def test_a_parameter_that_left_the_numbers_is_never_saved(tmp_path):
     run = new_run(tmp_path / "run")
-    one = trainer(save_every=1, optimizer=training.Sgd(rate=1e38), clip=0)
+    diverging = training.Sgd()
+    object.__setattr__(diverging, "rate", 1e38)  # far beyond what a recipe may say
+    one = trainer(save_every=1, optimizer=diverging, clip=0)
     with pytest.raises(training.NotFinite, match="is not finite"):
         fit(run, one)
     last = run.last()
@@ -643,7 +736,7 @@ def test_weights_that_are_not_the_models_are_refused_by_name():
         ({"batch": 0}, "batch is 0"),
         ({"keep": 0}, "keep is 0"),
         ({"memory": 0.5}, "memory is 0.5"),
-        ({"clip": -1.0}, "negative"),
+        ({"clip": -1.0}, "clip is -1.0"),
         ({"word_dropout": 1.0}, "word_dropout is 1.0"),
     ],
 )

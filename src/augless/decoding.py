@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from augless import models, text
+from augless.knobs import LARGEST_SEED, Above, AtMost, Knobs, Within
 
 Codecs = tuple[text.Codec, text.Codec]
 
@@ -46,15 +47,13 @@ class Hypothesis:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Search(ABC):
+class Search(Knobs, ABC):
     """How to look for a probable output; padding and the start symbol are never part of one."""
 
-    max_ratio: Annotated[float, "an output has at most so many ids for each of its source"] = 2.0
-    max_extra: Annotated[int, "and so many more; the end symbols count"] = 20
-
-    def __post_init__(self) -> None:
-        _require(0 <= self.max_ratio < math.inf, "max_ratio", self.max_ratio, "0 or more, finite")
-        _require(self.max_extra >= 0, "max_extra", self.max_extra, "0 or more")
+    max_ratio: Annotated[
+        float, "an output has at most so many ids for each of its source", Within(0, 1000)
+    ] = 2.0
+    max_extra: Annotated[int, "and so many more; the end symbols count", Within(0, 100_000)] = 20
 
     def search(
         self,
@@ -110,16 +109,16 @@ class Beam(Search):
     n_best have ended, and stand behind those.
     """
 
-    size: Annotated[int, "hypotheses kept of each sentence"] = 5
-    length_penalty: Annotated[float, "power of the length: the higher, the longer outputs"] = 1.0
-    n_best: Annotated[int, "hypotheses returned of each sentence"] = 1
+    size: Annotated[int, "hypotheses kept of each sentence", Within(1, 10_000)] = 5
+    length_penalty: Annotated[
+        float, "power of the length: the higher, the longer outputs", Within(0, 10)
+    ] = 1.0
+    n_best: Annotated[int, "hypotheses returned of each sentence", Within(1, 10_000)] = 1
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        penalty = self.length_penalty
-        _require(self.size >= 1, "size", self.size, "1 or more")
-        _require(0 <= penalty <= 10, "length_penalty", penalty, "from 0 to 10")
-        _require(1 <= self.n_best <= self.size, "n_best", self.n_best, f"from 1 to {self.size}")
+        if self.n_best > self.size:
+            raise ValueError(f"n_best is {self.n_best}; it must be at most size, {self.size}")
 
     def _search(
         self, model: models.Model, state: models.State, limits: Tensor, index: Sequence[int]
@@ -200,20 +199,17 @@ class Sampling(Search):
     log-probability under the model as it is.
     """
 
-    temperature: Annotated[float, "logits are divided by it: the lower, the surer"] = 1.0
-    top_k: Annotated[int, "draw among so many most probable words; 0: among all"] = 0
-    top_p: Annotated[float, "draw among the fewest words that together are so probable"] = 1.0
-    seed: Annotated[int, "decides all draws"] = 1
-    n_best: Annotated[int, "samples of each sentence"] = 1
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        warm = 0 < self.temperature < math.inf
-        _require(warm, "temperature", self.temperature, "above 0, finite")
-        _require(self.top_k >= 0, "top_k", self.top_k, "0 or more")
-        _require(0 < self.top_p <= 1, "top_p", self.top_p, "above 0, at most 1")
-        _require(self.seed >= 0, "seed", self.seed, "0 or more")
-        _require(self.n_best >= 1, "n_best", self.n_best, "1 or more")
+    temperature: Annotated[
+        float, "logits are divided by it: the lower, the surer", Within(1e-6, 1e6)
+    ] = 1.0
+    top_k: Annotated[
+        int, "draw among so many most probable words; 0: among all", Within(0, 10**9)
+    ] = 0
+    top_p: Annotated[
+        float, "draw among the fewest words that together are so probable", Above(0), AtMost(1)
+    ] = 1.0
+    seed: Annotated[int, "decides all draws", Within(0, LARGEST_SEED)] = 1
+    n_best: Annotated[int, "samples of each sentence", Within(1, 10_000)] = 1
 
     def _search(
         self, model: models.Model, state: models.State, limits: Tensor, index: Sequence[int]
@@ -256,17 +252,19 @@ SEARCHES: dict[str, type[Any]] = {"greedy": Greedy, "beam": Beam, "sampling": Sa
 
 
 @dataclass(frozen=True, kw_only=True)
-class Batching:
+class Batching(Knobs):
     """How much is read and searched at once; of the output, only `max_source` decides anything."""
 
-    sentences: Annotated[int, "sentences of a batch at most"] = 64
-    tokens: Annotated[int, "source ids of a batch at most, padding counted"] = 4_000
-    window: Annotated[int, "lines read and sorted by length before any is written"] = 2_000
-    max_source: Annotated[int, "ids of a line at most; what follows is not read"] = 1_000
-
-    def __post_init__(self) -> None:
-        for name in ("sentences", "tokens", "window", "max_source"):
-            _require(getattr(self, name) >= 1, name, getattr(self, name), "1 or more")
+    sentences: Annotated[int, "sentences of a batch at most", Within(1, 100_000)] = 64
+    tokens: Annotated[int, "source ids of a batch at most, padding counted", Within(1, 10**7)] = (
+        4_000
+    )
+    window: Annotated[
+        int, "lines read and sorted by length before any is written", Within(1, 10**7)
+    ] = 2_000
+    max_source: Annotated[
+        int, "ids of a line at most; what follows is not read", Within(1, 100_000)
+    ] = 1_000
 
 
 @dataclass(frozen=True)
@@ -472,8 +470,3 @@ def _reading(model: models.Model) -> Iterator[None]:
 def _device(model: models.Model) -> torch.device:
     first = next(model.parameters(), None)
     return torch.device("cpu") if first is None else first.device
-
-
-def _require(holds: bool, name: str, value: object, wanted: str) -> None:
-    if not holds:
-        raise ValueError(f"{name} is {value}; it must be {wanted}")

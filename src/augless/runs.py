@@ -117,7 +117,7 @@ class Run:
         header |= {"vocabularies": vocabularies, "versions": dict(versions)}
         document = _document(header)  # before anything is written: it may not be JSON
         if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
-            place = folder.resolve()  # a link to an empty folder stays a link
+            place = storage.target(folder)  # a link to an empty folder stays a link
             place.parent.mkdir(parents=True, exist_ok=True)
             _clear(place.parent, f".{place.name}.")
             try:

@@ -23,6 +23,9 @@ _IDENTIFIER = re.compile(r"[0-9a-f]{12}", re.ASCII)
 class Linked(OSError):  # noqa: N818  # named for what it is
     """A link where a plain file or folder belongs."""
 
+    def __str__(self) -> str:
+        return str(self.args[1])
+
 
 def identifier(name: object) -> str:
     """Return what a file says is the identifier of a run, if it has the form of one."""
@@ -47,6 +50,14 @@ def inside(root: Path, *names: str) -> Path:
                 f"{path} is a link, which is not followed\nreplace it by a plain file or folder",
             )
     return path
+
+
+def target(path: Path) -> Path:
+    """Return what a path that the user named leads to, through links; refuse a loop of links."""
+    found = Path(os.path.realpath(path))
+    if found.is_symlink():
+        raise Linked(errno.ELOOP, f"{path} is a link to itself\nname another path")
+    return found
 
 
 def read(path: Path, largest: int) -> bytes:

@@ -24,6 +24,7 @@ from augless.augmentation.augmenter import (
     require,
 )
 from augless.data import preparing
+from augless.knobs import Among
 
 if TYPE_CHECKING:
     from augless import decoding
@@ -46,7 +47,9 @@ class BackTranslation(Augmenter):
     """
 
     run: Annotated[Path | None, "a trained run of the reverse direction; none: train one"] = None
-    search: Annotated[Any, "how the reverse model searches"] = field(default_factory=_beam)
+    search: Annotated[Any, "how the reverse model searches", Among("decoding.SEARCHES")] = field(
+        default_factory=_beam
+    )
     mono: Annotated[Path | None, "a file of further target texts, one a line"] = None
 
     @property

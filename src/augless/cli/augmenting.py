@@ -13,6 +13,7 @@ import typer
 
 from augless.cli import options, terminal
 from augless.errors import STOPPED
+from augless.knobs import Among
 
 if TYPE_CHECKING:
     from augless import augmentation, recipes
@@ -25,7 +26,7 @@ _CORPUS = ("corpus", "text")
 class _Asked:
     """What a recipe says of augmentation, and this verb's command line."""
 
-    augment: Annotated[Any, "how pairs are rewritten"]
+    augment: Annotated[Any, "how pairs are rewritten", Among("augmentation.AUGMENTERS")]
 
 
 def _augmenters(incomplete: str) -> list[str]:

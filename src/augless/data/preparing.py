@@ -30,6 +30,7 @@ from augless import corpora, text
 from augless.corpora import reading
 from augless.data import store
 from augless.data.store import Prepared
+from augless.knobs import Among, Knobs, Within
 
 # sources, targets, weights, whether augmentation made them: quick to hand over
 Block = tuple[list[str], list[str], list[float], list[bool]]
@@ -42,32 +43,35 @@ _ASIDE = re.compile(r"\..+-[0-9a-f]{12}\.(\d+)")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Filters:
+class Filters(Knobs):
     """Which training pairs are left out. Validation and test pairs all stay."""
 
-    min_length: Annotated[int, "words a side has at least"] = 1
-    max_length: Annotated[int, "words a side has at most"] = 175
-    ratio: Annotated[float | None, "words of the longer side over the shorter, at most"] = None
+    min_length: Annotated[int, "words a side has at least", Within(0, 1_000_000)] = 1
+    max_length: Annotated[int, "words a side has at most", Within(1, 1_000_000)] = 175
+    ratio: Annotated[
+        float | None,
+        "words of the longer side over the shorter, at most",
+        Within(1, 1_000_000),
+    ] = None
     duplicates: Annotated[Literal["keep", "drop"], "pairs that occurred before"] = "keep"
     shared: Annotated[Literal["keep", "drop"], "pairs that are in another split too"] = "keep"
 
     def __post_init__(self) -> None:
-        if not 0 <= self.min_length <= self.max_length:
+        super().__post_init__()
+        if self.min_length > self.max_length:
             these = f"{self.min_length} and {self.max_length}"
             raise ValueError(f"min_length and max_length are {these}; 0 <= min <= max")
-        if self.ratio is not None and not self.ratio >= 1:
-            raise ValueError(f"ratio is {self.ratio}; longer over shorter is at least 1")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings:
+class Settings(Knobs):
     """How text becomes ids."""
 
     tokeniser: Annotated[text.Kind, "joined (exact), moses (the paper's) or whitespace"] = "joined"
     lowercase: Annotated[bool, "lower-case all words"] = False
-    vocabulary: Annotated[text.Subwords | text.Words, "how a vocabulary is learnt"] = field(
-        default_factory=text.Subwords
-    )
+    vocabulary: Annotated[
+        text.Subwords | text.Words, "how a vocabulary is learnt", Among("text.VOCABULARIES")
+    ] = field(default_factory=text.Subwords)
     joint: Annotated[bool, "one vocabulary for both sides"] = True
     filters: Annotated[Filters, "which training pairs are left out"] = field(
         default_factory=Filters

@@ -26,6 +26,7 @@ from torch.nn import functional
 from torch.utils import checkpoint
 
 from augless import contracts, transport
+from augless.knobs import Above, Among, AtMost, Knobs, Within
 from augless.losses import reading as passes
 from augless.losses.reading import Embeddings, Per, Reading, Soft, Tokens, at_least_float32, read
 
@@ -146,16 +147,6 @@ def _check_choice(name: str, value: object, choices: Sequence[object] | dict[str
         raise ValueError(f"{name} must be one of {', '.join(map(repr, choices))}, not {value!r}")
 
 
-def _check_range(name: str, value: float, lowest: float, highest: float) -> None:
-    if not lowest <= value <= highest:
-        raise ValueError(f"{name} must be between {lowest:g} and {highest:g}, not {value!r}")
-
-
-def _check_positive(name: str, value: float) -> None:
-    if not 0 < value < math.inf:
-        raise ValueError(f"{name} must be positive and finite, not {value!r}")
-
-
 def _packed(vectors: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
     """Move real vectors to the front and fill up with zeros: what stood in padding is gone."""
     tokens = Tokens.of(mask)
@@ -195,7 +186,7 @@ def _averaged(loss: "Loss", readings: Sequence[Reading]) -> Tensor:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Loss(ABC):
+class Loss(Knobs, ABC):
     """How far an output is from its target: `loss(output, batch) -> (B,)`, never reduced."""
 
     passes: ClassVar[int] = 1
@@ -227,11 +218,9 @@ class CrossEntropy(Loss):
     """The negative log-likelihood of the target sentence, in nats."""
 
     per: Annotated[Per, "a sentence's tokens are summed (paper) or averaged"] = "sentence-sum"
-    smoothing: Annotated[float, "share of the target spread over the whole vocabulary"] = 0.0
-
-    def __post_init__(self) -> None:
-        _check_choice("per", self.per, get_args(Per))
-        _check_range("smoothing", self.smoothing, 0, 1)
+    smoothing: Annotated[
+        float, "share of the target spread over the whole vocabulary", Within(0, 1)
+    ] = 0.0
 
     @property
     def grows(self) -> bool:
@@ -251,20 +240,21 @@ class CrossEntropy(Loss):
 class SoftLoss(Loss):
     """A distance of the soft prediction from the embedded target."""
 
-    temperature: Annotated[float, "temperature of the softmax of the soft prediction"] = 1.0
+    temperature: Annotated[
+        float, "temperature of the softmax of the soft prediction", Within(1e-6, 1e6)
+    ] = 1.0
     embeddings: Annotated[Embeddings, "detached: no gradient to word vectors"] = "detached"
     # Choice: with these WD is within 0.2 % and its gradient within 4 % of the dense form, on
     # translation models after one to four epochs; about a hundred words a token are kept.
-    threshold: Annotated[float, "sparse tokens keep the words more probable than this"] = 3e-4
-    drop: Annotated[float, "a token may be sparse if it drops at most this; 0: all dense"] = 0.5
-    epsilon: Annotated[float, "added to the squared distance under the root"] = 1e-6
-
-    def __post_init__(self) -> None:
-        _check_positive("temperature", self.temperature)
-        _check_choice("embeddings", self.embeddings, get_args(Embeddings))
-        _check_range("threshold", self.threshold, 0, 1)
-        _check_range("drop", self.drop, 0, 1)
-        _check_positive("epsilon", self.epsilon)
+    threshold: Annotated[
+        float, "sparse tokens keep the words more probable than this", Within(0, 1)
+    ] = 3e-4
+    drop: Annotated[
+        float, "a token may be sparse if it drops at most this; 0: all dense", Within(0, 1)
+    ] = 0.5
+    epsilon: Annotated[
+        float, "added to the squared distance under the root", Above(0), AtMost(1)
+    ] = 1e-6
 
     @property
     def soft(self) -> Soft:
@@ -297,17 +287,12 @@ class Euclidean(SoftLoss):
 class Wasserstein(SoftLoss):
     """The Wasserstein distance of predicted and target sentence as bags of word vectors."""
 
-    solver: Annotated[str, "how the transport is solved: a name of transport.SOLVERS"] = "exact"
+    solver: Annotated[str, "how the transport is solved", Among("transport.SOLVERS")] = "exact"
     cost: Annotated[Cost, "cost of moving one word vector to another"] = "squared-euclidean"
-    ngram: Annotated[int, "length of the windows that are transported; 1: words"] = 1
+    ngram: Annotated[
+        int, "length of the windows that are transported; 1: words", Within(1, 10_000)
+    ] = 1
     root: Annotated[bool, "sqrt of the transport cost (WD) instead of the cost itself (WMD)"] = True
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        _check_choice("solver", self.solver, transport.SOLVERS)
-        _check_choice("cost", self.cost, get_args(Cost))
-        if self.ngram < 1:
-            raise ValueError(f"ngram must be at least 1, not {self.ngram!r}")
 
     def measure(self, *readings: Reading) -> Tensor:
         """Compute the loss, (B,), from the soft predictions."""
@@ -338,9 +323,6 @@ class RDrop(Loss):
     passes: ClassVar[int] = 2
 
     per: Annotated[Per, "a sentence's tokens are summed or averaged"] = "sentence-sum"
-
-    def __post_init__(self) -> None:
-        _check_choice("per", self.per, get_args(Per))
 
     @property
     def grows(self) -> bool:

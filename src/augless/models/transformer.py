@@ -12,13 +12,14 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from augless.contracts import Batch, Output
+from augless.knobs import Within
 from augless.models import parts
 from augless.models.contract import Model, State
 
-Layers = Annotated[int, "layers of the encoder, and of the decoder"]
-Size = Annotated[int, "size of word vectors and of every layer's output"]
-Heads = Annotated[int, "attention heads; they share out the size"]
-Inner = Annotated[int, "units between the two matrices after attention"]
+Layers = Annotated[int, "layers of the encoder, and of the decoder", Within(1, 256)]
+Size = Annotated[int, "size of word vectors and of every layer's output", Within(1, 65_536)]
+Heads = Annotated[int, "attention heads; they share out the size", Within(1, 65_536)]
+Inner = Annotated[int, "units between the two matrices after attention", Within(1, 1_000_000)]
 Norm = Annotated[Literal["pre", "post"], "each layer normalises its input, or its output"]
 
 

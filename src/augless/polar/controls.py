@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar
@@ -11,14 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
+from augless.knobs import Among, Within
 from augless.polar import tables
 from augless.polar.weightings import (
     Exponential,
     InUnits,
     Unit,
     Weighting,
-    require,
-    require_strength,
 )
 
 
@@ -30,16 +28,15 @@ class Falling(InUnits):
     law of neighbours gives such weights; it is there to ask whether the paper's sign is right.
     """
 
-    radius: Annotated[float, "how far neighbours of its mirror image lie, in units of `unit`"] = 1.0
+    radius: Annotated[
+        float, "how far neighbours of its mirror image lie, in units of `unit`", Within(1e-6, 1e6)
+    ] = 1.0
     unit: Annotated[Unit, "what losses and radii are measured in"] = "mean-loss"
-    strength: Annotated[float, "how much more than 1 the easiest sample weighs"] = 1.0
+    strength: Annotated[float, "how much more than 1 the easiest sample weighs", Within(0, 1e6)] = (
+        1.0
+    )
 
     falls: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require(0 < self.radius < math.inf, f"radius is {self.radius}; it must be finite and > 0")
-        require_strength(self.strength)
 
     def curve(self, relative: Tensor) -> Tensor:
         """Return 1 + strength · (1 - dE[Φ]/dL)."""
@@ -64,13 +61,9 @@ class Control(Weighting):
     An `Objective` knows more than the batch at hand; called by itself a control does what it can.
     """
 
-    of: Annotated[Weighting, "the weighting that is controlled for"] = field(
-        default_factory=Exponential
+    of: Annotated[Weighting, "the weighting that is controlled for", Among("polar.WEIGHTINGS")] = (
+        field(default_factory=Exponential)
     )
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require(isinstance(self.of, Weighting), f"of is {self.of!r}; it must be a weighting")
 
     def __call__(self, losses: Tensor, scale: float | Tensor = 1.0) -> Tensor:
         """Return the mean weight of the batch B times: (B,) -> (B,), detached."""
@@ -119,11 +112,9 @@ class Shuffled(Control):
     `window` ones; until there are so many, weights are one.
     """
 
-    window: Annotated[int, "samples among which weights are shuffled, many batches of them"] = 1000
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require(self.window >= 1, f"window is {self.window}; it must be at least one sample")
+    window: Annotated[
+        int, "samples among which weights are shuffled, many batches of them", Within(1, 10**7)
+    ] = 1000
 
     def __call__(self, losses: Tensor, scale: float | Tensor = 1.0) -> Tensor:
         """Return the weight of another sample of the batch: (B,) -> (B,), detached."""

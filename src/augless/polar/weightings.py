@@ -7,12 +7,13 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, ClassVar, Literal, get_args, get_origin, get_type_hints
+from typing import Annotated, ClassVar, Literal
 
 import torch
 from scipy import special
 from torch import Tensor
 
+from augless.knobs import Knobs, Within
 from augless.polar import neighbours, tables
 from augless.polar.neighbours import Neighbours
 
@@ -21,7 +22,7 @@ Unit = Literal["mean-loss", "absolute"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Weighting:
+class Weighting(Knobs):
     """A pure function from losses (B,) to weights (B,).
 
     A kind of weighting says what its weight is at a relative loss u (`curve`, never decreasing; or
@@ -32,21 +33,16 @@ class Weighting:
     falls: ClassVar[bool] = False
     """whether easy samples weigh more than hard ones"""
 
-    clip: Annotated[tuple[float, float], "bounds that every weight is clipped to"] = (0.0, math.inf)
+    clip: Annotated[
+        tuple[float, float], "bounds that every weight is clipped to", Within(0, math.inf)
+    ] = (0.0, math.inf)
     normalise: Annotated[
         Literal["none", "running-mean"], "what an Objective divides the weights by"
     ] = "none"
 
     def __post_init__(self) -> None:
-        for name, hint in get_type_hints(type(self)).items():
-            value = getattr(self, name)
-            if get_origin(hint) is Literal and value not in get_args(hint):
-                choices = ", ".join(map(repr, get_args(hint)))
-                raise ValueError(f"{name} is {value!r}; it can be {choices}")
-            if hint is float and not isinstance(value, int | float):
-                raise ValueError(f"{name} is {value!r}; it must be a number")
-        pair = isinstance(self.clip, tuple) and len(self.clip) == 2
-        ordered = pair and 0 <= self.clip[0] <= self.clip[1]
+        super().__post_init__()
+        ordered = self.clip[0] <= self.clip[1]
         require(ordered, f"clip is {self.clip}; it must be (low, high), 0 <= low <= high")
 
     def __call__(self, losses: Tensor, scale: float | Tensor = 1.0) -> Tensor:
@@ -170,11 +166,7 @@ class Plain(Weighting):
 class Constant(Weighting):
     """Every weight is the same number: a learning rate by another name."""
 
-    value: Annotated[float, "the weight of every sample"] = 1.0
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require(0 <= self.value < math.inf, f"value is {self.value}; it must be finite and >= 0")
+    value: Annotated[float, "the weight of every sample", Within(0, 1e6)] = 1.0
 
     def curve(self, relative: Tensor) -> Tensor:
         """Return the value."""
@@ -210,21 +202,21 @@ class Linear(InUnits):
     """
 
     corollary: Annotated[Literal[1, 2], "which corollary of the paper"] = 1
-    c1: Annotated[float | None, "the constant C1; 1/4 for corollary 1 unless given"] = None
-    radius: Annotated[float | None, "R of corollary 2, from which C1 follows"] = None
-    strength: Annotated[float, "total weight of the neighbours"] = 1.0
+    c1: Annotated[
+        float | None, "the constant C1; 1/4 for corollary 1 unless given", Within(0, 1e6)
+    ] = None
+    radius: Annotated[float | None, "R of corollary 2, from which C1 follows", Within(0, 1e6)] = (
+        None
+    )
+    strength: Annotated[float, "total weight of the neighbours", Within(0, 1e6)] = 1.0
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require_strength(self.strength)
         if self.corollary == 1:
             require(self.radius is None, "corollary 1 does not depend on a radius; give c1 or none")
         else:
             given = (self.c1 is None) != (self.radius is None)
             require(given, "corollary 2 needs either c1 or radius, for example c1=1e-4")
-        for name, value in (("c1", self.c1), ("radius", self.radius)):
-            fine = value is None or 0 <= value < math.inf
-            require(fine, f"{name} is {value}; it must be finite and >= 0")
 
     @property
     def constant(self) -> float:
@@ -255,11 +247,7 @@ class Linear(InUnits):
 class Focal(InUnits):
     """The focal weight (1 - p)^gamma, p = exp(-L): hard samples first, without any neighbours."""
 
-    gamma: Annotated[float, "how strongly easy samples are discounted"] = 2.0
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require(0 <= self.gamma < math.inf, f"gamma is {self.gamma}; it must be finite and >= 0")
+    gamma: Annotated[float, "how strongly easy samples are discounted", Within(0, 1000)] = 2.0
 
     def curve(self, relative: Tensor) -> Tensor:
         """Return (1 - exp(-u))^gamma."""
@@ -281,22 +269,22 @@ class Law(InUnits):
     1 + strength at L much larger than the radius.
     """
 
-    radius: Annotated[float, "how far neighbours lie, in units of `unit`"] = 1.0
+    radius: Annotated[float, "how far neighbours lie, in units of `unit`", Within(1e-6, 1e6)] = 1.0
     unit: Annotated[Unit, "what losses and radii are measured in"] = "mean-loss"
     angle: Annotated[Angle, "how directions are distributed"] = "uniform"
-    dimension: Annotated[int | None, "of the space of an isotropic angle; 256 unless given"] = None
-    strength: Annotated[float, "total weight of the neighbours"] = 1.0
+    dimension: Annotated[
+        int | None,
+        "of the space of an isotropic angle; 256 unless given",
+        Within(2, 100_000),
+    ] = None
+    strength: Annotated[float, "total weight of the neighbours", Within(0, 1e6)] = 1.0
 
     radii: ClassVar[str] = ""  # the name in scipy.stats of the radius' distribution, R = 1
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require(0 < self.radius < math.inf, f"radius is {self.radius}; it must be finite and > 0")
         if self.dimension is not None:
-            whole = isinstance(self.dimension, int) and self.dimension >= 2
-            require(whole, f"dimension is {self.dimension}; it must be an integer, at least 2")
             require(self.angle == "isotropic", 'dimension is only for angle="isotropic"')
-        require_strength(self.strength)
         measurable = self.angle != "measured" or isinstance(self, Empirical)
         require(measurable, "only the law `empirical` has measured angles")
 
@@ -469,8 +457,3 @@ def require(condition: bool, message: str) -> None:
     """Raise the message unless the condition holds."""
     if not condition:
         raise ValueError(message)
-
-
-def require_strength(strength: float) -> None:
-    """Refuse a total weight of neighbours that is none."""
-    require(0 <= strength < math.inf, f"strength is {strength}; it must be finite and >= 0")

@@ -17,7 +17,8 @@ import torch
 from numpy.typing import NDArray
 
 from augless import data, decoding, metrics, models, runs, text, training
-from augless.recipes import Preparation
+from augless.knobs import LARGEST_SEED, Among, Within
+from augless.recipes import Preparation, memory
 from augless.recipes.reading import BadRecipe, Resolved, changed, hint, nested, override, resolve
 
 Progress = Callable[[str, int, int | None], None]
@@ -30,26 +31,27 @@ FREE = ("training.log_every", "training.save_every", "training.keep")
 class Recipe(Preparation):
     """Everything that decides a run."""
 
-    model: Annotated[models.Architecture, "what is trained"] = field(default_factory=models.Lstm)
+    model: Annotated[models.Architecture, "what is trained", Among("models.MODELS")] = field(
+        default_factory=models.Lstm
+    )
     terms: Annotated[tuple[training.Term, ...], "the summands of the objective"] = (
         training.Term(),
     )
     training: Annotated[training.Settings, "how it is trained"] = field(
         default_factory=training.Settings
     )
-    validation: Annotated[decoding.Search, "how validation sentences are generated"] = field(
-        default_factory=decoding.Greedy
-    )
-    search: Annotated[decoding.Search, "how sentences are generated in the end"] = field(
-        default_factory=decoding.Beam
-    )
-    seed: Annotated[int, "of initialisation, order and dropout"] = 1
+    validation: Annotated[
+        decoding.Search, "how validation sentences are generated", Among("decoding.SEARCHES")
+    ] = field(default_factory=decoding.Greedy)
+    search: Annotated[
+        decoding.Search, "how sentences are generated in the end", Among("decoding.SEARCHES")
+    ] = field(default_factory=decoding.Beam)
+    seed: Annotated[int, "of initialisation, order and dropout", Within(0, LARGEST_SEED)] = 1
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if not self.terms:
             raise ValueError("there are no terms; a recipe needs at least one")
-        if not 0 <= self.seed < 2**63:
-            raise ValueError(f"seed is {self.seed}; it must be from 0 to below 2^63")
         known = [name for name, one in metrics.METRICS.items() if "nats" not in one.needs]
         choices = ["loss", "perplexity", *known]
         if self.training.metric not in choices:
@@ -117,6 +119,7 @@ def train(
         if split not in prepared.splits or split == "train":
             these = ", ".join(set(prepared.splits) - {"train", "valid"})
             raise BadRecipe(f"training.watch names {split!r}; it can be {these}")
+    memory.check(recipe.model, prepared.codecs, recipe.training)
     model = build(recipe, prepared.codecs)
     if recipe.training.start is not None:
         _begin(model, recipe.training.start, prepared)
@@ -203,6 +206,7 @@ def versions(device: torch.device | None = None) -> dict[str, str]:
 def build(recipe: Recipe, codecs: tuple[text.Codec, text.Codec]) -> models.Model:
     """Make the model that a recipe names, at the start of its training."""
     source, target = codecs
+    memory.check(recipe.model, codecs)
     try:
         shared = source.vocabulary == target.vocabulary
         return recipe.model.build(len(source), len(target), seed=recipe.seed, shared=shared)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 from augless.contracts import UNK
+from augless.knobs import Knobs, Within
 
 if TYPE_CHECKING:
     from tokenizers import models
@@ -67,16 +68,6 @@ class Vocabulary:
         return [token.id for token in self._model.tokenize(word + " ")]
 
 
-def _check(size: int, min_count: int) -> None:
-    if not len(SPECIALS) < size < 2**31:
-        raise ValueError(
-            f"size is {size}; it must be above {len(SPECIALS)}, for {', '.join(SPECIALS)}, "
-            "and below 2^31"
-        )
-    if not 0 <= min_count < 2**31:
-        raise ValueError(f"min_count is {min_count}; it must be from 0 to below 2^31")
-
-
 @contextlib.contextmanager
 def _one_thread() -> Iterator[None]:
     """Keep `tokenizers` from starting threads: it would then complain in every forked worker."""
@@ -112,7 +103,7 @@ def _thinned(counts: Mapping[str, int], total: int) -> Iterator[tuple[str, int]]
 
 
 @dataclass(frozen=True)
-class Subwords:
+class Subwords(Knobs):
     """Byte-pair encoding (Sennrich et al. 2016): merges inside words, the most frequent first.
 
     Of more than two million running words, every k-th is learnt from, and `min_count` is a k-th
@@ -121,11 +112,12 @@ class Subwords:
     their characters stay in the vocabulary.
     """
 
-    size: Annotated[int, "number of ids, with the special symbols and all characters"] = 10_000
-    min_count: Annotated[int, "a pair seen fewer times is not merged"] = 2
-
-    def __post_init__(self) -> None:
-        _check(self.size, self.min_count)
+    size: Annotated[
+        int,
+        "number of ids, with the special symbols and all characters",
+        Within(6, 1_000_000),
+    ] = 10_000
+    min_count: Annotated[int, "a pair seen fewer times is not merged", Within(0, 10**9)] = 2
 
     def learn(self, counts: Mapping[str, int]) -> Vocabulary:
         """Learn a vocabulary from counts of words; their order does not matter."""
@@ -168,14 +160,13 @@ class Subwords:
 
 
 @dataclass(frozen=True)
-class Words:
+class Words(Knobs):
     """Whole words, the most frequent first; all others are unknown."""
 
-    size: Annotated[int, "number of ids at most, with the special symbols"] = 50_000
-    min_count: Annotated[int, "a word seen fewer times is unknown"] = 2
-
-    def __post_init__(self) -> None:
-        _check(self.size, self.min_count)
+    size: Annotated[
+        int, "number of ids at most, with the special symbols", Within(5, 10_000_000)
+    ] = 50_000
+    min_count: Annotated[int, "a word seen fewer times is unknown", Within(0, 10**9)] = 2
 
     def learn(self, counts: Mapping[str, int]) -> Vocabulary:
         """Learn a vocabulary from counts of words; their order does not matter."""

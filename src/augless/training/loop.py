@@ -17,6 +17,7 @@ from torch import Tensor
 
 from augless import data, losses, models, runs
 from augless.contracts import Batch, Output
+from augless.knobs import Among, AtLeast, Below, Knobs, Within
 from augless.ranks import ALONE, Ranks
 from augless.training.optimizers import Adam, Sgd
 from augless.training.terms import Objectives, Tally, Term
@@ -32,49 +33,55 @@ class NotFinite(FloatingPointError):  # noqa: N818  # named for what it is
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings:
+class Settings(Knobs):
     """How a model is trained."""
 
-    optimizer: Annotated[Sgd | Adam, "how gradients become steps"] = field(default_factory=Sgd)
-    epochs: Annotated[int, "passes over the training pairs"] = 12
-    batch: Annotated[int, "size of a batch"] = 64
+    optimizer: Annotated[Sgd | Adam, "how gradients become steps", Among("training.OPTIMIZERS")] = (
+        field(default_factory=Sgd)
+    )
+    epochs: Annotated[int, "passes over the training pairs", Within(1, 1_000_000)] = 12
+    batch: Annotated[int, "size of a batch", Within(1, 1_000_000)] = 64
     batch_by: Annotated[
         Literal["sentences", "tokens"], "what that counts; tokens of the longer side, padded"
     ] = "sentences"
     bucket: Annotated[
-        int, "batches whose sentences are sorted by length together, to save padding; 1: none"
+        int,
+        "batches whose sentences are sorted by length together, to save padding; 1: none",
+        Within(1, 1_000_000),
     ] = 64
-    accumulate: Annotated[int, "pieces in which a batch is computed, to save memory"] = 1
+    accumulate: Annotated[
+        int, "pieces in which a batch is computed, to save memory", Within(1, 1_000_000)
+    ] = 1
     per: Annotated[
         Literal["sentence", "token"],
         "a mean per sentence; or per target token, of losses that are sums over tokens",
     ] = "sentence"
-    clip: Annotated[float, "largest gradient norm; 0: any"] = 5.0
+    clip: Annotated[float, "largest gradient norm; 0: any", Within(0, 1e12)] = 5.0
     metric: Annotated[
         str, "validation score that chooses the best model; of equals the lower loss wins"
     ] = "loss"
     watch: Annotated[tuple[str, ...], "further splits scored with it, which choose nothing"] = ()
     word_dropout: Annotated[
-        float, "share of source words and of the words a teacher shows, replaced by unknown"
+        float,
+        "share of source words and of the words a teacher shows, replaced by unknown",
+        AtLeast(0),
+        Below(1),
     ] = 0.0
-    patience: Annotated[int, "validations without improvement before it stops; 0: never"] = 0
-    memory: Annotated[float, "steps over which running mean losses forget"] = 100.0
+    patience: Annotated[
+        int,
+        "early stopping: validations without improvement before it stops; 0: never",
+        Within(0, 1_000_000),
+    ] = 0
+    memory: Annotated[float, "steps over which running mean losses forget", Within(1, 1e12)] = 100.0
     precision: Annotated[Precision, "what the model computes in"] = "float32"
     start: Annotated[Path | None, "a run whose best model to start from"] = None
-    log_every: Annotated[int, "steps between two records"] = 100
-    save_every: Annotated[int, "steps between two checkpoints; each epoch ends with one too"] = 500
-    keep: Annotated[int, "checkpoints that are kept"] = 2
-
-    def __post_init__(self) -> None:
-        for name in ("epochs", "batch", "bucket", "accumulate", "log_every", "save_every", "keep"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} is {getattr(self, name)}; it must be at least 1")
-        if self.memory < 1:
-            raise ValueError(f"memory is {self.memory}; it must be at least one step")
-        if self.clip < 0 or self.patience < 0:
-            raise ValueError("clip and patience cannot be negative")
-        if not 0 <= self.word_dropout < 1:
-            raise ValueError(f"word_dropout is {self.word_dropout}; it must be in [0, 1)")
+    log_every: Annotated[int, "steps between two records", Within(1, 10**9)] = 100
+    save_every: Annotated[
+        int,
+        "steps between two checkpoints; each epoch ends with one too",
+        Within(1, 10**9),
+    ] = 500
+    keep: Annotated[int, "checkpoints that are kept", Within(1, 10_000)] = 2
 
     def plan(self, pairs: data.Pairs, seed: int, epoch: int) -> list[NDArray[np.int64]]:
         """Return the batches of an epoch."""

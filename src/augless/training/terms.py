@@ -12,6 +12,7 @@ from torch import Tensor
 
 from augless import losses, polar
 from augless.contracts import Batch, Output
+from augless.knobs import Among, Knobs, Within
 from augless.polar.weightings import work_type
 from augless.ranks import ALONE, Ranks
 
@@ -20,24 +21,20 @@ _BINS = 40  # of a histogram of losses, in tenths of the mean loss; one more for
 
 
 @dataclass(frozen=True, kw_only=True)
-class Term:
+class Term(Knobs):
     """One summand of the objective: a loss, how its samples are weighed, and a factor."""
 
-    loss: Annotated[losses.Loss, "what is measured"] = field(default_factory=losses.CrossEntropy)
-    weighting: Annotated[polar.Weighting, "how its samples are weighed"] = field(
-        default_factory=polar.Plain
+    loss: Annotated[losses.Loss, "what is measured", Among("losses.LOSSES")] = field(
+        default_factory=losses.CrossEntropy
     )
+    weighting: Annotated[
+        polar.Weighting, "how its samples are weighed", Among("polar.WEIGHTINGS")
+    ] = field(default_factory=polar.Plain)
     weighed_by: Annotated[
         Literal["loss", "loss-per-token"],
         "what decides a sample's weight: its loss, or that per target token (hard, not long)",
     ] = "loss"
-    scale: Annotated[float, "its factor in the objective"] = 1.0
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.scale < math.inf:
-            raise ValueError(f"scale is {self.scale}; it must be finite and not negative")
-        if self.weighed_by not in ("loss", "loss-per-token"):
-            raise ValueError(f"weighed_by is {self.weighed_by!r}; it can be loss, loss-per-token")
+    scale: Annotated[float, "its factor in the objective", Within(0, 1e6)] = 1.0
 
 
 @dataclass
