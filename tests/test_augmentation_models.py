@@ -124,9 +124,10 @@ def test_what_is_too_close_to_call_is_predicted_alone(berts, tmp_path, monkeypat
     def noisy(model, ids, attention, places):
         logits = true(model, ids, attention, places)
         random = np.random.default_rng(ids.numel())
-        return logits + torch.from_numpy(random.uniform(-4e-4, 4e-4, logits.shape)).float()
+        return logits + torch.from_numpy(random.uniform(-0.02, 0.02, logits.shape)).float()
 
     monkeypatch.setattr(small, "masked_logits", noisy)
+    monkeypatch.setattr(masked, "CLOSE", 0.05)
     texts = [pair.source for pair in corpora.CORPORA["toy-de-en"](train=150).pairs("train")]
     lm = AUGMENTERS["masked-lm"](model=str(berts["wordpiece"]), rate=0.4)
     one = rewritten(replace(lm, batch=1), texts, tmp_path)

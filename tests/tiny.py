@@ -26,12 +26,17 @@ ROBERTA = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
 
 def wordpiece(lowercase=False):
     """Make a tokenizer as BERT has it."""
-    made = Tokenizer(models.WordPiece(unk_token="[UNK]"))
-    made.normalizer = normalizers.BertNormalizer(lowercase=lowercase)
-    made.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    normaliser = normalizers.BertNormalizer(lowercase=lowercase)
+    cutter = pre_tokenizers.BertPreTokenizer()
+    lines = [normaliser.normalize_str(line) for line in LINES]
+    known = sorted({word for line in lines for word, _ in cutter.pre_tokenize_str(line)})
+    letters = sorted({*"".join(known), *"abcdefghijklmnopqrstuvwxyz"})
+    # Not learnt by the library, which gives other pieces from run to run.
+    pieces = [*BERT, *letters, *(f"##{letter}" for letter in letters), *known]
+    vocabulary = {piece: i for i, piece in enumerate(dict.fromkeys(pieces))}
+    made = Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]"))
+    made.normalizer, made.pre_tokenizer = normaliser, cutter
     made.decoder = decoders.WordPiece()
-    learner = trainers.WordPieceTrainer(vocab_size=300, special_tokens=BERT, show_progress=False)
-    made.train_from_iterator(LINES, learner)
     made.post_processor = processors.TemplateProcessing(
         single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
     )
