@@ -24,6 +24,7 @@ TABLES = (
     "training.OPTIMIZERS",
     "decoding.SEARCHES",
     "metrics.METRICS",
+    "augmentation.AUGMENTERS",
 )
 PARTS = [data.Settings, data.Filters, training.Settings, training.Term, following.Recipe]
 

@@ -6,7 +6,6 @@ import dataclasses
 import functools
 import itertools
 import json
-import math
 import re
 import unicodedata
 from abc import ABC, abstractmethod
@@ -18,6 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from augless import corpora
 from augless.augmentation import draws
+from augless.knobs import Knobs, Within
 
 if TYPE_CHECKING:  # brings torch, which augmenters without a model do without
     from augless import decoding
@@ -75,22 +75,18 @@ class Context:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Augmenter(ABC):
+class Augmenter(Knobs, ABC):
     """Pairs to pairs: every pair is rewritten `copies` times.
 
     What a pair becomes depends on the seed, on its place in the corpus and on itself: not on the
     other pairs of a batch, nor on how many processes work.
     """
 
-    w: Annotated[float, "weight of a made pair, as a share of its original's"] = 1.0
-    copies: Annotated[int, "made pairs for each original"] = 1
+    w: Annotated[float, "weight of a made pair, as a share of its original's", Within(0, 1e6)] = 1.0
+    copies: Annotated[int, "made pairs for each original", Within(1, 1000)] = 1
 
     free: ClassVar[tuple[str, ...]] = ()  # knobs that change no text
     version: ClassVar[int] = 1  # raised when the same knobs begin to give other texts
-
-    def __post_init__(self) -> None:
-        require(0 <= self.w < math.inf, "w", self.w, "finite, 0 or more")
-        require(1 <= self.copies <= 1000, "copies", self.copies, "from 1 to 1000")
 
     @property
     def name(self) -> str:

@@ -12,8 +12,9 @@ from typing import Annotated
 
 from augless import corpora
 from augless.augmentation import folders
-from augless.augmentation.augmenter import BadAugmentation, require
+from augless.augmentation.augmenter import BadAugmentation
 from augless.corpora.corpus import Corpus
+from augless.knobs import Within
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,11 +27,7 @@ class Enlarged(Corpus):
 
     original: Annotated[Corpus, "the corpus that was augmented"]
     path: Annotated[Path, "the folder that augment made of it"]
-    w: Annotated[float, "weight of a made pair, as a share of its original's"] = 1.0
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require(0 <= self.w < float("inf"), "w", self.w, "finite, 0 or more")
+    w: Annotated[float, "weight of a made pair, as a share of its original's", Within(0, 1e6)] = 1.0
 
     @staticmethod
     def of(original: Corpus, path: str | Path, w: float = 1.0) -> Enlarged:

@@ -23,9 +23,9 @@ from augless.augmentation.augmenter import (
     Side,
     Stop,
     chosen,
-    require,
     words,
 )
+from augless.knobs import Within
 
 Edit = Literal["delete", "swap", "replace", "mixed"]
 _WORDS = "words.json"
@@ -40,13 +40,11 @@ class WordEdits(Augmenter):
     drawn. The last word that is left is never deleted.
     """
 
-    rate: Annotated[float, "share of the words that are edited; at least one is"] = 0.1
+    rate: Annotated[float, "share of the words that are edited; at least one is", Within(0, 1)] = (
+        0.1
+    )
     side: Annotated[Side, "which side is edited"] = "source"
     edit: Annotated[Edit, "what is done to a word; mixed: any of the three"] = "mixed"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require(0 <= self.rate <= 1, "rate", self.rate, "from 0 to 1")
 
     @property
     def moves(self) -> tuple[Move, ...]:

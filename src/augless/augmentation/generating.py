@@ -36,6 +36,9 @@ class Generator:
             self.tokenizer.pad_token = self.tokenizer.eos_token
         self.tokenizer.padding_side = "right" if self.text_to_text else "left"
         self.longest = pretrained.longest(self.tokenizer, self.model)
+        ends = self.model.generation_config.eos_token_id
+        ends = self.tokenizer.eos_token_id if ends is None else ends
+        self.ends = {*ends} if isinstance(ends, list) else {ends}
 
     def answers(
         self, prompts: Sequence[str], keys: Sequence[draws.Key], manner: Manner
@@ -76,15 +79,15 @@ class Generator:
             return_token_type_ids=False,
         ).to(self.model.device)
         read = int(inputs["input_ids"].shape[1])
-        room = read + 20 if self.text_to_text else self.longest - read
+        lengths = inputs["attention_mask"].sum(1).tolist()
+        limits = [self._limit(length) for length in lengths]
         knobs: dict[str, Any] = {
             "do_sample": False,
             "num_beams": manner.beam,
             "num_return_sequences": manner.copies if manner.beam > 1 else 1,
-            "max_new_tokens": max(1, min(2 * read + 20, room)),
+            "max_new_tokens": max(limits),
             "pad_token_id": self.tokenizer.pad_token_id,
         }
-        copies = 1
         if manner.temperature > 0:
             copies = manner.copies
             inputs = {k: v.repeat_interleave(copies, 0) for k, v in inputs.items()}
@@ -92,11 +95,23 @@ class Generator:
             knobs["logits_processor"] = [_Drawn(own, manner.temperature)]
         with torch.inference_mode(), pretrained.quiet():
             ids = self.model.generate(**inputs, **knobs)
-        if not self.text_to_text:
-            ids = ids[:, read:]
-        lines = [text.normalise(one) for one in self.tokenizer.batch_decode(ids, True)]
-        each = len(lines) // len(prompts)
+        rows = ids[:, 1 if self.text_to_text else read :].tolist()  # behind what was given
+        each = len(rows) // len(prompts)
+        lines = [self._line(row, limits[at // each]) for at, row in enumerate(rows)]
         return [lines[at * each : (at + 1) * each] for at in range(len(prompts))]
+
+    def _limit(self, length: int) -> int:
+        """Return how many ids an answer may have: its own prompt decides, not its batch."""
+        room = self.longest if self.text_to_text else self.longest - length
+        return max(1, min(2 * length + 20, room))
+
+    def _line(self, ids: list[int], limit: int) -> str:
+        """Spell an answer on one line; one that did not end within its limit is none."""
+        end = next((at for at, i in enumerate(ids[:limit]) if i in self.ends), None)
+        if end is None:
+            return ""
+        spelt: str = self.tokenizer.decode(ids[:end], skip_special_tokens=True)
+        return text.normalise(spelt)
 
 
 class _Drawn:

@@ -28,6 +28,7 @@ from augless.augmentation.augmenter import (
     require,
     words,
 )
+from augless.knobs import Within
 
 # Two logits so close may change places with the shape of a batch, because sums are then rounded
 # otherwise. The differences seen are a hundred times smaller.
@@ -47,10 +48,14 @@ class MaskedLm(Augmenter):
     model: Annotated[str, "a Hugging Face model's name or folder; corpus: train a small one"] = (
         small.CORPUS
     )
-    rate: Annotated[float, "share of the words that are predicted anew; at least one is"] = 0.15
+    rate: Annotated[
+        float, "share of the words that are predicted anew; at least one is", Within(0, 1)
+    ] = 0.15
     side: Annotated[Side, "which side is rewritten"] = "source"
-    top_k: Annotated[int, "draw among so many most probable words; 1: take the first"] = 10
-    batch: Annotated[int, "texts that are predicted at once"] = 64
+    top_k: Annotated[
+        int, "draw among so many most probable words; 1: take the first", Within(1, 10_000)
+    ] = 10
+    batch: Annotated[int, "texts that are predicted at once", Within(1, 100_000)] = 64
     small: Annotated[small.Small, "how the small model is trained, if it is"] = field(
         default_factory=small.Small
     )
@@ -59,9 +64,6 @@ class MaskedLm(Augmenter):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require(0 <= self.rate <= 1, "rate", self.rate, "from 0 to 1")
-        require(1 <= self.top_k <= 10_000, "top_k", self.top_k, "from 1 to 10000")
-        require(self.batch >= 1, "batch", self.batch, "1 or more")
         require(bool(self.model), "model", repr(self.model), "a name or a folder")
 
     @property

@@ -21,6 +21,7 @@ from augless.augmentation.augmenter import (
     Side,
     require,
 )
+from augless.knobs import Within
 
 _QUOTES = (('"', '"'), ("'", "'"), ("“", "”"), ("„", "“"), ("«", "»"), ("»", "«"))
 
@@ -40,17 +41,19 @@ class Paraphrase(Augmenter):
         "Say the following in other words, in the same language, and write nothing else: {text}"
     )
     side: Annotated[Side, "which side is rewritten"] = "source"
-    temperature: Annotated[float, "the higher, the freer; 0: the most probable words"] = 0.7
+    temperature: Annotated[
+        float, "the higher, the freer; 0: the most probable words", Within(0, 10)
+    ] = 0.7
     key: Annotated[str, "name of the environment variable that holds the endpoint's key"] = ""
-    concurrency: Annotated[int, "requests under way at once"] = 4
-    retries: Annotated[int, "times a failed request is made again"] = 5
-    backoff: Annotated[float, "seconds before the first of these; then twice as long each time"] = (
-        1.0
-    )
-    timeout: Annotated[float, "seconds an answer may take"] = 60.0
-    limit: Annotated[int, "requests that are made at most, failed ones and restarts counted"] = (
-        10_000
-    )
+    concurrency: Annotated[int, "requests under way at once", Within(1, 256)] = 4
+    retries: Annotated[int, "times a failed request is made again", Within(0, 100)] = 5
+    backoff: Annotated[
+        float, "seconds before the first of these; then twice as long each time", Within(0, 60)
+    ] = 1.0
+    timeout: Annotated[float, "seconds an answer may take", Within(0.01, 3600)] = 60.0
+    limit: Annotated[
+        int, "requests that are made at most, failed ones and restarts counted", Within(0, 10**9)
+    ] = 10_000
 
     free = ("key", "concurrency", "retries", "backoff", "timeout", "limit")
 
@@ -59,12 +62,6 @@ class Paraphrase(Augmenter):
         require(bool(self.model), "model", repr(self.model), "a name or a folder")
         fits = "{text}" in self.prompt and "\n" not in self.prompt
         require(fits, "prompt", repr(self.prompt), "one line with {text} in it")
-        require(0 <= self.temperature <= 10, "temperature", self.temperature, "from 0 to 10")
-        require(1 <= self.concurrency <= 256, "concurrency", self.concurrency, "from 1 to 256")
-        require(0 <= self.retries <= 100, "retries", self.retries, "from 0 to 100")
-        require(0 <= self.backoff <= 60, "backoff", self.backoff, "from 0 to 60")
-        require(0 < self.timeout <= 3600, "timeout", self.timeout, "above 0, at most an hour")
-        require(self.limit >= 0, "limit", self.limit, "0 or more")
         varied = self.copies == 1 or self.temperature > 0
         require(varied, "temperature", 0, "above 0 for several copies, or all would be the same")
 

@@ -23,11 +23,11 @@ _FILES = ("*.json", "*.safetensors", "*.txt", "*.model", "*.jinja")
 def find(name: str, download: bool) -> Path:
     """Find the folder of a model: a folder, or a name in the Hugging Face cache, or fetched."""
     place = Path(name).expanduser()
-    if place.is_dir():
+    if name and place.is_dir():
         if not (place / "config.json").is_file():
             raise BadAugmentation(f"{name} is a folder without a model: it has no config.json")
         return place
-    if not _NAME.fullmatch(name) or place.exists():
+    if not _NAME.fullmatch(name) or name[0] in ".~" or place.exists():
         raise BadAugmentation(f"there is no folder {name}; give a model's folder or its name")
     hub = _module("huggingface_hub")
     try:

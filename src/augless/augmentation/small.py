@@ -25,6 +25,7 @@ from augless.augmentation.augmenter import (
     Stopped,
     require,
 )
+from augless.knobs import Knobs, Within
 
 CORPUS = "corpus"
 _SPECIALS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
@@ -39,21 +40,20 @@ _FOLDER, _STATE, _REPORT = "small-bert", "training.safetensors", "small-bert.jso
 
 
 @dataclass(frozen=True, kw_only=True)
-class Small:
+class Small(Knobs):
     """How a small BERT is trained on the corpus."""
 
-    pieces: Annotated[int, "word pieces it knows"] = 8000
-    size: Annotated[int, "dimensions of its layers"] = 128
-    layers: Annotated[int, "how many layers"] = 2
-    steps: Annotated[int, "optimiser steps, on about 512 word pieces each"] = 3000
-    rate: Annotated[float, "highest learning rate of AdamW"] = 2e-3
+    pieces: Annotated[int, "word pieces it knows", Within(100, 1_000_000)] = 8000
+    size: Annotated[int, "dimensions of its layers, a multiple of 32", Within(32, 4096)] = 128
+    layers: Annotated[int, "how many layers", Within(1, 100)] = 2
+    steps: Annotated[
+        int, "optimiser steps, on about 512 word pieces each", Within(1, 100_000_000)
+    ] = 3000
+    rate: Annotated[float, "highest learning rate of AdamW", Within(1e-8, 1)] = 2e-3
 
     def __post_init__(self) -> None:
-        require(100 <= self.pieces <= 10**6, "pieces", self.pieces, "from 100 to a million")
-        require(self.size >= 32 and self.size % 32 == 0, "size", self.size, "a multiple of 32")
-        require(1 <= self.layers <= 100, "layers", self.layers, "from 1 to 100")
-        require(1 <= self.steps <= 10**8, "steps", self.steps, "1 or more")
-        require(0 < self.rate < 1, "rate", self.rate, "above 0, below 1")
+        super().__post_init__()
+        require(self.size % 32 == 0, "size", self.size, "a multiple of 32")
 
 
 def train(

@@ -24,7 +24,7 @@ from augless.augmentation.augmenter import (
     require,
 )
 from augless.data import preparing
-from augless.knobs import Among
+from augless.knobs import Among, Within
 
 if TYPE_CHECKING:
     from augless import decoding
@@ -99,7 +99,7 @@ class RoundTrip(Augmenter):
     there: Annotated[str, "a run, or a translation model's name or folder: into the other language"]
     back: Annotated[str, "the same for the way back"]
     side: Annotated[Side, "which side makes the trip"] = "both"
-    size: Annotated[int, "hypotheses that are kept of each text"] = 5
+    size: Annotated[int, "hypotheses that are kept of each text", Within(1, 1000)] = 5
     prompts: Annotated[tuple[str, str], "what each Hugging Face model is asked; {text} stands"] = (
         "{text}",
         "{text}",
