@@ -22,6 +22,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from augless import corpora, data, text
+from augless.cli import preparing as preparing_verb
 from test_text import ATOMS
 
 
@@ -124,8 +125,41 @@ def test_a_killed_prepare_leaves_nothing_half_made(tmp_path):
     data.Prepared.open(folder).verify()
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_learning_the_vocabulary_can_be_interrupted(tmp_path, number):
+    for side in ("de", "en"):  # a word that takes many minutes as a whole
+        (tmp_path / f"train.{side}").write_text("0123456789abcdef" * 100_000 + "\n")
+    script = (
+        "from augless import cli\n"
+        "from augless.text import vocabularies\n"
+        "vocabularies.LONGEST_WORD = 10**9\n"
+        "cli.main()\n"
+    )
+    verb = ("prepare", "files", "corpus.path=.", "corpus.languages=de,en")
+    process = subprocess.Popen(
+        [sys.executable, "-c", script, *verb], cwd=tmp_path, stderr=subprocess.PIPE, text=True
+    )
+    while "learning the vocabulary" not in process.stderr.readline():
+        assert process.poll() is None
+    process.send_signal(number)
+    process.communicate(timeout=120)
+    assert process.returncode == 128 + number
+    assert not list((tmp_path / "data").iterdir())
+
+
+def test_words_that_are_cut_are_counted_in_the_statistics(tmp_path):
+    for side in ("de", "en"):
+        (tmp_path / f"train.{side}").write_text("ein Haus\n" * 5 + "x" * 3000 + " Haus\n")
+    corpus = corpora.CORPORA["files"](path=tmp_path, languages=("de", "en"))
+    settings = data.Settings(vocabulary=text.Subwords(size=60))
+    prepared = data.prepare(corpus, settings, tmp_path / "data", name="mine")
+    assert prepared.manifest["statistics"]["train"]["cut words"] == 2
+    assert "2 words of more than 255 characters were cut" in preparing_verb.summary(prepared)
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="asks Linux for the workers")
-def test_a_killed_prepare_leaves_no_worker_behind():
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
+def test_an_ended_prepare_leaves_no_worker_behind(number):
     script = (
         "import time\n"
         "from augless import corpora, data\n"
@@ -135,13 +169,13 @@ def test_a_killed_prepare_leaves_no_worker_behind():
         "with preparing._hired(2) as hands:\n"
         "    list(preparing._in_order(slow, pairs, hands))\n"
     )
-    process = subprocess.Popen([sys.executable, "-c", script])
+    process = subprocess.Popen([sys.executable, "-c", script], stderr=subprocess.DEVNULL)
     listing = Path(f"/proc/{process.pid}/task/{process.pid}/children")
     while len(children := listing.read_text().split()) < 2:
         assert process.poll() is None
         time.sleep(0.1)
-    process.kill()
-    process.wait()
+    process.send_signal(number)
+    process.wait(timeout=120)  # workers would sleep for ten minutes
     deadline = time.monotonic() + 60
     while any(data.preparing._alive(child) for child in children):
         assert time.monotonic() < deadline, "a worker outlived its parent"

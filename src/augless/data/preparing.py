@@ -37,7 +37,7 @@ Result = TypeVar("Result")
 Progress = Callable[[str, int, int | None], None]
 
 BLOCK = 8192  # pairs that are handed to a worker at once, to begin with
-VERSION = 3  # of this procedure: another number prepares everything anew
+VERSION = 4  # of this procedure: another number prepares everything anew
 _ASIDE = re.compile(r"\..+-[0-9a-f]{12}\.(\d+)")
 
 
@@ -179,6 +179,9 @@ def _write(
         files |= made
     statistics["train"]["read"] = read
     statistics["train"]["dropped"] = {r: reasons[r] for r in REASONS[1:] if reasons[r]}
+    statistics["train"]["cut words"] = sum(
+        n for side in counts for word, n in side.items() if len(word) >= text.LONGEST_WORD
+    )
     statistics["train"]["shared"] = reasons["shared pairs seen"]
     manifest = {
         "format": store.FORMAT,
@@ -435,8 +438,15 @@ def _hired(workers: int) -> Iterator[_Hands]:
     threads = threading.active_count() > 1 or "torch" in sys.modules
     able = "fork" in multiprocessing.get_all_start_methods()
     context = multiprocessing.get_context("fork" if able and not threads else "spawn")
+    before = {child.pid for child in multiprocessing.active_children()}
     with ProcessPoolExecutor(workers, context, _serve, (os.getpid(),)) as pool:
-        yield _Hands(pool, 2 * workers)
+        try:
+            yield _Hands(pool, 2 * workers)
+        except BaseException:  # nobody waits for what they are at, whatever it is
+            for child in multiprocessing.active_children():
+                if child.pid not in before:
+                    child.kill()
+            raise
 
 
 def _in_order(
