@@ -4,7 +4,10 @@ BIN := .venv/bin
 # Several processes with several threads each crawl: one thread per process.
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: demo test check fix figures bench soak clean
+.PHONY: help demo test check fix figures bench soak clean
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: .venv/.installed ## compare methods on the embedded corpus; ends with a table and a page
 	$(BIN)/augless trial demo --jobs 2
@@ -17,7 +20,7 @@ check: .venv/.installed ## style and types
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-fix: .venv/.installed ## what a machine can mend
+fix: .venv/.installed ## format, and fix what a machine can
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 

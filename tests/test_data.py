@@ -23,6 +23,7 @@ from hypothesis import strategies as st
 
 from augless import corpora, data, text
 from augless.cli import preparing as preparing_verb
+from augless.ranks import Ranks
 from test_text import ATOMS
 
 
@@ -361,6 +362,26 @@ def test_weights_of_pairs_are_kept(tmp_path):
     assert batch.weight.tolist() == [0.25, 1.0]
 
 
+def test_a_made_pair_is_trained_on_but_teaches_no_vocabulary(tmp_path):
+    lines = [
+        {"de": "ein Haus", "en": "a house", "weight": 1},
+        {"de": "ein Quark", "en": "a house", "weight": 0.5, "of": 0},
+    ]
+    for split in ("train", "valid"):
+        (tmp_path / f"{split}.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    words = data.Settings(vocabulary=text.Words(min_count=1))
+    found = {}
+    for made in ("of", ""):
+        corpus = corpora.Files(
+            path=tmp_path, languages=("de", "en"), weight="weight", made=made
+        )  # fmt: skip
+        store = data.prepare(corpus, words, tmp_path / "prepared", name="made")
+        found[made] = store.codecs[0].vocabulary.pieces
+        assert store.pairs("train").weight.tolist() == [1.0, 0.5]
+    assert "Quark " in found[""]
+    assert sorted(found["of"]) == ["Haus ", "a ", "ein ", "house "]
+
+
 # Any corpus, end to end
 
 PACK = {
@@ -673,7 +694,7 @@ def test_a_position_is_one_integer():
 @pytest.mark.parametrize("ranks", [1, 2, 3, 4])
 def test_ranks_together_see_the_batches_of_one(ranks):
     parts = data.plan(MANY, seed=3, epoch=2, tokens=500)
-    per_rank = [list(data.batches(MANY, parts, rank=r, ranks=ranks)) for r in range(ranks)]
+    per_rank = [list(data.batches(MANY, parts, ranks=Ranks(r, ranks))) for r in range(ranks)]
     for rows, *shares in zip(parts, *per_rank, strict=True):
         assert sorted(np.concatenate([s.index for s in shares]).tolist()) == sorted(rows.tolist())
         for share in shares:
@@ -695,6 +716,63 @@ def test_buckets_save_padding():
     random = data.plan(MANY, seed=0, epoch=0, sentences=16)
     unsorted = [np.arange(500)[i : i + 16] for i in range(0, 500, 16)]
     assert data.padding_share(MANY, random) < 0.6 * data.padding_share(MANY, unsorted)
+
+
+def batch_lengths(parts):
+    """Return the mean length of each batch, and the spread of lengths inside batches."""
+    longest = np.array([max(pair) for pair in LENGTHS])
+    return (
+        np.array([longest[rows].mean() for rows in parts]),
+        np.mean([longest[rows].std() for rows in parts]),
+    )
+
+
+def test_batches_come_in_no_order_of_length():
+    means, _ = batch_lengths(data.plan(MANY, seed=0, epoch=0, sentences=10))
+    assert abs(np.corrcoef(means, np.arange(len(means)))[0, 1]) < 0.4
+    assert means.std() > 3  # while they do differ in length
+
+
+def test_pairs_are_mixed_anew_each_epoch_and_not_only_their_batches():
+    one, other = (
+        {frozenset(rows.tolist()) for rows in data.plan(MANY, seed=0, epoch=e, sentences=10)}
+        for e in (0, 1)
+    )
+    assert len(one & other) < 5
+    rows = np.concatenate(data.plan(MANY, seed=0, epoch=0, sentences=10, bucket=1))
+    assert abs(np.corrcoef(rows, np.arange(500))[0, 1]) < 0.2
+
+
+def test_a_bucket_is_as_many_batches_as_it_says():
+    spreads = [
+        batch_lengths(data.plan(MANY, seed=0, epoch=0, sentences=10, bucket=bucket))[1]
+        for bucket in (1, 2, 8, 50)
+    ]
+    assert spreads == sorted(spreads, reverse=True) and spreads[0] > 8 and spreads[-1] < 0.7
+    # Sorted whole, the corpus would give the same batches whatever the seed, but for ties.
+    longest = np.array([max(pair) for pair in LENGTHS])
+    for bucket, apart in ((50, False), (4, True)):
+        plans = [
+            sorted(
+                longest[rows].sum()
+                for rows in data.plan(MANY, seed=s, epoch=0, sentences=10, bucket=bucket)
+            )
+            for s in (0, 1)
+        ]
+        assert (plans[0] != plans[1]) == apart
+    # By default 64 batches are sorted together: 500 pairs are fewer, 3,000 are several buckets.
+    default = data.plan(MANY, seed=0, epoch=0, sentences=5)
+    assert [r.tolist() for r in default] == [
+        r.tolist() for r in data.plan(MANY, seed=0, epoch=0, sentences=5, bucket=64)
+    ]
+    wide = batch_lengths(data.plan(MANY, seed=0, epoch=0, sentences=5, bucket=100))[1]
+    assert batch_lengths(default)[1] > wide
+
+
+@pytest.mark.parametrize("bucket", [0, -1])
+def test_an_empty_bucket_is_refused(bucket):
+    with pytest.raises(ValueError, match=f"a bucket of {bucket} batches is empty"):
+        data.plan(MANY, seed=0, epoch=0, sentences=4, bucket=bucket)
 
 
 @pytest.mark.parametrize("size", [{}, {"sentences": 1, "tokens": 1}, {"tokens": 0}])

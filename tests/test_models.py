@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
+from torch.nn import functional
 
 from augless import data, losses, models, text
 
@@ -318,6 +319,29 @@ def test_dropout_is_drawn_in_training_only_and_from_the_global_generator(name):
         assert torch.equal(model(batch).hidden, first) and not torch.equal(first, second)
     model.eval()
     assert torch.equal(model(batch).hidden, built(name).eval()(batch).hidden)
+
+
+@pytest.mark.parametrize("feeding", [False, True])
+def test_an_lstm_drops_word_vectors_layers_and_what_the_output_layer_reads(feeding, monkeypatch):
+    """Five places, those between two layers for every word where the last output is fed back."""
+    model = built("lstm", dropout=0.3, layers=2, input_feeding=feeding)
+    batch, seen = batch_of(pairs_of()), []
+    real = functional.dropout
+
+    def dropout(x, share, training):
+        seen.append((tuple(x.shape), share, training))
+        return real(x, share, training)
+
+    monkeypatch.setattr(models.lstm.functional, "dropout", dropout)
+    model.train()
+    model(batch)
+    (rows, source), target = batch.source.shape, batch.target.shape[1]
+    size = model.words.target.shape[1]
+    hidden = model.decoder[0].bias.shape[0] // 4
+    between = [(rows, hidden)] * target if feeding else [(rows, target, hidden)]
+    expected = [(rows, source, size), (rows, source, hidden), (rows, target, size), *between]
+    assert [shape for shape, *_ in seen] == [*expected, (rows, target, hidden)]
+    assert all(rest == (0.3, True) for _, *rest in seen for rest in [tuple(rest)])
 
 
 BAD = [

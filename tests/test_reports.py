@@ -26,6 +26,7 @@ from augless.reports import (
     pages,
     tables,
 )
+from augless.trials import facts
 
 SENTENCES = 240
 WORDS = re.findall(
@@ -52,6 +53,7 @@ METHODS = {
 PAYLOAD = "<script>alert(1)</script><img src=x onerror=alert(2)>\"'&amp;</style></svg>{{ 7*7 }}"
 
 
+LOST = trials.Failure(7, "the loss is not finite")
 GRID = {"terms.0.weighting.radius": [0.5, 1.0, 2.0], "terms.0.weighting.strength": [0.5, 1.0]}
 
 
@@ -150,7 +152,7 @@ def record_of(method, seed, corpus, texts, *, skill, written=True, kinds=None):
     scores, statistics = {}, {}
     for name in kinds or ("bleu", "chrf", "perplexity"):
         score = metrics.score(name, **given)
-        scores[name] = {"value": score.value, "signature": score.signature}
+        scores[name] = trials.Score(score.value, score.signature)
         statistics[f"test/{name}"] = score.statistics
     statistics |= {"test/nats": nats, "test/length": tokens - 1}  # without the end symbol
     statistics |= {"test/source_length": lengths.astype(np.float64)}
@@ -161,13 +163,13 @@ def record_of(method, seed, corpus, texts, *, skill, written=True, kinds=None):
         recipe={**recipe_of(overrides), "seed": seed},
         seed=seed,
         corpus="8f2c0e6d" * 8,
-        inputs=[{"name": "train.<de>", "bytes": 9, "sha256": "5a" * 32}],
+        inputs=(trials.Input(name="train.<de>", bytes=9, sha256="5a" * 32),),
         versions=following.versions(),
         command=f"augless train toy-de-en {' '.join(overrides)} seed={seed}",
-        result={**steps, "seconds": 41.5 * copies + seed, "best": {"step": 2000}},
+        result=trials.Result(**steps, seconds=41.5 * copies + seed),
         scores={"test": scores, "valid": scores},
         statistics=statistics,
-        history=history_of(method, skill, rng),
+        history=facts.history_of(history_of(method, skill, rng)),
         hypotheses={"test": hypotheses} if written else None,
     )
 
@@ -185,9 +187,7 @@ def synthetic(
         for method in plan.methods:
             for seed in plan.seeds:
                 gone = (method, seed) in waiting or method in waiting
-                failure = (
-                    "exit code 1: the loss is not finite" if (method, seed) in failed else None
-                )
+                failure = LOST if (method, seed) in failed else None
                 record = None
                 if failure is None and not gone:
                     # Corpora differ in how much a method helps.
@@ -201,17 +201,19 @@ def synthetic(
                     )
                 )
     tried = [
-        {
-            "values": point,
-            "score": 31.0 + i % 4 / 3 if i else None,
-            "failure": None if i else "exit code 1",
-            "seconds": 60.0 if i else None,
-        }
+        trials.Attempt(
+            values=point,
+            score=31.0 + i % 4 / 3 if i else None,
+            failure=None if i else LOST,
+            seconds=60.0 if i else None,
+        )
         for i, point in enumerate(plan.points("exponential"))
     ]
     chosen = {}
     if tried:
-        choice = {**tried[3], "metric": "bleu", "seed": plan.tuning_seed, "tried": tried}
+        choice = trials.Choice(
+            best=tried[3], metric="bleu", seed=plan.tuning_seed, tried=tuple(tried)
+        )
         chosen = {"exponential": dict.fromkeys(plan.recipes, choice)}
     return trials.Trial(
         plan=plan, entries=entries, sources=sources, references=references, chosen=chosen
@@ -780,7 +782,7 @@ def test_the_page_shows_all_that_was_asked_for(page, trial):
     for entry in trial.entries:
         assert entry.record.command in text and entry.record.id in text
     assert record.corpus in text and record.versions["torch"] in text
-    assert record.scores["test"]["bleu"]["signature"] in text
+    assert record.scores["test"]["bleu"].signature in text
     assert "27.98" in text and "1, 2, 3" in text
     assert "← chosen" in text and "terms.0.weighting.radius = 1" in text
 
@@ -802,7 +804,7 @@ def hostile():
     entries = [
         dataclasses.replace(
             entry,
-            failure=PAYLOAD if entry.failure else None,
+            failure=trials.Failure(3, PAYLOAD) if entry.failure else None,
             record=entry.record
             and dataclasses.replace(
                 entry.record,
@@ -814,9 +816,10 @@ def hostile():
         )
         for entry in found.entries
     ]
-    tried = [{"values": {PAYLOAD: PAYLOAD}, "score": None, "failure": PAYLOAD}]
-    chosen = {PAYLOAD: {PAYLOAD: {"values": {}, "score": None, "tried": tried}}}
-    return dataclasses.replace(found, entries=entries, chosen=chosen)
+    failure = trials.Failure(3, PAYLOAD)
+    tried = trials.Attempt(values={PAYLOAD: PAYLOAD}, score=None, failure=failure)
+    choice = trials.Choice(best=None, metric="bleu", seed=0, tried=(tried,))
+    return dataclasses.replace(found, entries=entries, chosen={PAYLOAD: {PAYLOAD: choice}})
 
 
 def test_what_comes_from_outside_is_text_and_never_markup(tmp_path):
@@ -868,14 +871,14 @@ def test_the_table_is_the_same_in_every_format(trial, small):
     assert shown in reports.markdown(trial) and shown in reports.text(trial)
     assert shown.replace(charts.MINUS, "$-$") in reports.latex(trial)
     assert reports.latex(small).count(r"\toprule") == 5, "one of all, and two of each corpus"
-    assert "seed 2: exit code 1" in reports.text(small)
+    assert "seed 2: exit code 7" in reports.text(small)
 
 
 def test_every_format_has_what_the_page_has(small, trial):
     found = list(csv.DictReader(io.StringIO(reports.csv(trial))))
     row = next(r for r in found if (r["method"], r["metric"]) == ("linear", "chrf"))
     record = next(e.record for e in trial.entries if (e.method, e.seed) == ("linear", 2))
-    assert float(row["seed_2"]) == record.scores["test"]["chrf"]["value"]
+    assert float(row["seed_2"]) == record.value("test", "chrf")
     row = next(r for r in found if (r["method"], r["metric"]) == ("exponential", "bleu"))
     contrasts = evidence.gather(trial).studies[0].row("exponential")
     assert float(row["holm_p_baseline"]) == contrasts.baseline.p
@@ -888,7 +891,7 @@ def test_every_format_has_what_the_page_has(small, trial):
         assert "Against matched: linear (p" in plain
         assert "after Holm's correction over all methods and corpora" in plain
     for text in (reports.markdown(small), reports.latex(small), reports.text(small)):
-        assert text.count("exponential, seed 2: exit code 1: the loss is not finite") == 2
+        assert text.count("exponential, seed 2: exit code 7: the loss is not finite") == 2
 
 
 def test_a_mean_over_some_seeds_does_not_look_whole(small, tmp_path):
@@ -943,7 +946,7 @@ def test_the_summary_is_json_and_has_all_numbers(trial, small):
     assert found["sentence"] and found["metric"] == "bleu" and found["baseline"] == "plain"
     assert {*found["corpora"]} == {"toy", "other"}
     assert found["corpora"]["toy"]["exponential"]["failures"] == {
-        "2": "exit code 1: the loss is not finite"
+        "2": "exit code 7: the loss is not finite"
     }
     found = reports.summary(trial)
     row = found["corpora"]["toy-de-en"]["linear"]
@@ -996,7 +999,7 @@ def test_warnings_and_notes_of_the_trial_are_shown_once(trial, tmp_path):
 
 def scored_otherwise(record):
     """The same record, with another signature and a sentence less."""
-    bleu = {**record.scores["test"]["bleu"], "signature": "bleu|another"}
+    bleu = dataclasses.replace(record.scores["test"]["bleu"], signature="bleu|another")
     scores = {**record.scores, "test": {**record.scores["test"], "bleu": bleu}}
     statistics = {name: table[:-1] for name, table in record.statistics.items()}
     return dataclasses.replace(record, scores=scores, statistics=statistics)
@@ -1137,21 +1140,18 @@ def test_what_was_tried_is_listed_best_first_with_its_cost(page, trial):
     listed = text.split("Chosen for exponential")[1].split("To repeat it")[0]
     scores = [float(score) for score in re.findall(r"3[12]\.\d\d", listed)]
     assert len(scores) == 5 and scores == sorted(scores, reverse=True)
-    assert listed.index("exit code 1") > listed.index(f"{scores[-1]:.2f}")
+    assert listed.index("exit code 7") > listed.index(f"{scores[-1]:.2f}")
     assert "the best on the validation set first: 300 seconds of training." in listed
-    minutes = sum(e.record.result["seconds"] for e in trial.entries) / 60
+    minutes = sum(e.record.result.seconds for e in trial.entries) / 60
     assert f"{minutes:.0f} minutes of training the final runs" in text
     assert (
         "5 minutes of tuning" in text and "Tuning took another 300 seconds for exponential." in text
     )
-    old = [{k: v for k, v in one.items() if k != "seconds"} for one in trial_of(trial)["tried"]]
-    chosen = {"exponential": {"toy-de-en": {**trial_of(trial), "tried": old}}}
-    facts = pages._facts(evidence.gather(dataclasses.replace(trial, chosen=chosen)))
-    assert not any("tuning" in what for _, what in facts), "which older records do not know"
-
-
-def trial_of(trial):
-    return trial.chosen["exponential"]["toy-de-en"]
+    choice = trial.chosen["exponential"]["toy-de-en"]
+    old = tuple(dataclasses.replace(one, seconds=None) for one in choice.tried)
+    chosen = {"exponential": {"toy-de-en": dataclasses.replace(choice, tried=old)}}
+    said = pages._facts(evidence.gather(dataclasses.replace(trial, chosen=chosen)))
+    assert not any("tuning" in what for _, what in said), "which older records do not know"
 
 
 def test_the_page_says_how_to_repeat_all_of_it(trial, tmp_path):
@@ -1162,7 +1162,7 @@ def test_the_page_says_how_to_repeat_all_of_it(trial, tmp_path):
     assert command in repeat and trial.plan.as_toml() in repeat
     assert "All of it" not in page and "may be less than was trained" in repeat
     assert "What tuning tried is under “The methods”." in repeat
-    assert "exit code 1" in page.split("Chosen for exponential")[1], "the run that failed"
+    assert "exit code 7" in page.split("Chosen for exponential")[1], "the run that failed"
     for name, version in trial.entries[0].record.versions.items():
         assert name in repeat and version in repeat
 
@@ -1170,10 +1170,10 @@ def test_the_page_says_how_to_repeat_all_of_it(trial, tmp_path):
 def test_a_watched_test_set_is_not_called_tested_once(trial, tmp_path):
     def watched(record):
         history = [
-            {**e, "scores": {**e["scores"], "test bleu": 1.0}} if "scores" in e else e
+            dataclasses.replace(e, scores={**e.scores, "test bleu": 1.0}) if e.scores else e
             for e in record.history
         ]
-        return dataclasses.replace(record, history=history)
+        return dataclasses.replace(record, history=tuple(history))
 
     entries = [dataclasses.replace(e, record=watched(e.record)) for e in trial.entries]
     changed = dataclasses.replace(trial, entries=entries)
@@ -1327,7 +1327,7 @@ def test_buckets_of_a_metric_add_up_to_its_score(trial):
     table = record.statistics["test/bleu"]
     parts, _ = buckets.by_length(record.statistics["test/source_length"])
     whole = study.metric.value(sum(table[b].sum(0) for b in parts))
-    assert float(whole) == pytest.approx(record.scores["test"]["bleu"]["value"])
+    assert float(whole) == pytest.approx(record.value("test", "bleu"))
 
 
 def test_difficulty_is_the_loss_per_token_as_perplexity_counts_them(trial):
@@ -1349,8 +1349,9 @@ def test_weights_of_one_of_several_terms_say_which(trial):
     second |= {"terms.1.loss.name": "wasserstein", "terms.1.scale": 0.1}
 
     def changed(record):
-        history = [{**e, "terms": [{}, *e["terms"]]} for e in record.history]
-        return dataclasses.replace(record, recipe=second, history=history)
+        empty = trials.TermLog()
+        history = [dataclasses.replace(e, terms=(empty, *e.terms)) for e in record.history]
+        return dataclasses.replace(record, recipe=second, history=tuple(history))
 
     records = {s: changed(r) for s, r in study.records["exponential"].items()}
     study = dataclasses.replace(study, records={**study.records, "exponential": records})
@@ -1366,7 +1367,7 @@ def test_weight_curves_are_those_of_training(trial):
     expected = [1.1807, 1.5094, 1.7051, 1.8732]
     assert [curve[k] for k in (1, 5, 10, 20)] == pytest.approx(expected, abs=1e-4)
     flat = figures.weight_curve(study, study.row("matched"), 0, 41)
-    assert {*flat} == {study.records["matched"][1].history[-1]["terms"][0]["weight"]}
+    assert {*flat} == {study.records["matched"][1].history[-1].terms[0].weight}
 
 
 def test_a_curve_that_cannot_be_known_here_is_left_out(trial):

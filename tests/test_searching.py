@@ -16,6 +16,7 @@ import pytest
 
 from augless import trials
 from augless.trials import jobs, plans, running, searching, worker
+from support import record, scores
 
 RADIUS, STRENGTH = "terms.0.weighting.radius", "terms.0.weighting.strength"
 SPACE = {RADIUS: {"low": 0.25, "high": 4.0, "log": True}, STRENGTH: [0.5, 1.0]}
@@ -102,15 +103,19 @@ def test_without_optuna_a_range_is_refused_and_says_what_to_install(tmp_path, mo
 # Points
 
 
+def told(score):
+    return trials.Attempt(values={}, score=score)
+
+
 def far(point):
     """Score a point by how far it is from the best; the largest radii fail."""
     if point[RADIUS] > 2:
-        return {"score": None}
-    return {"score": abs(math.log(point[RADIUS])) + point[STRENGTH]}
+        return told(None)
+    return told(abs(math.log(point[RADIUS])) + point[STRENGTH])
 
 
 def near(point):
-    return {"score": float(point[RADIUS])}
+    return told(float(point[RADIUS]))
 
 
 def search(folder, plan=None, corpus="toy-de-en"):
@@ -148,7 +153,7 @@ def test_points_lie_in_the_space_and_some_depend_on_scores(undisturbed, tmp_path
     assert blind == points[:2]
 
     def opposite(point):
-        return {"score": -point[RADIUS]}
+        return told(-point[RADIUS])
 
     other = follow(tmp_path / "other", score=opposite)
     assert other[:2] == points[:2] and other[2:] != points[2:]
@@ -257,7 +262,7 @@ def test_scores_are_never_taken_from_the_file(undisturbed, tmp_path):
 
 def test_what_a_failure_led_to_does_not_outlive_it(undisturbed, tmp_path):
     points = undisturbed[1]
-    failing = search(tmp_path).points(lambda p: {"score": None} if p == points[0] else far(p))
+    failing = search(tmp_path).points(lambda p: told(None) if p == points[0] else far(p))
     assert failing[:2] == points[:2] and failing[2:] != points[2:]
     assert search(tmp_path).points(far) == points
 
@@ -286,7 +291,7 @@ from augless.trials import searching
 plan = trials.Plan.load("demo", ["tune.linear.x={low=0,high=9}", "budget=2"])
 assert "optuna" not in sys.modules
 search = searching.Search(plan, "toy-de-en", "linear", Path("search.sqlite"))
-search.points(lambda point: {"score": None})
+search.points(lambda point: trials.Attempt(values=point, score=None))
 """
     with contextlib.closing(sqlite3.connect(tmp_path / "search.sqlite")) as connection:
         connection.execute("create table trials (study_id)")  # not as it should be
@@ -333,7 +338,7 @@ class Inventing(running._Pool):
             return False
         order = self.orders.pop()
         invent(order)
-        self._ended(order.identifier, "not finite")
+        self._ended(order.identifier, trials.Failure(7, "not finite"))
         return True
 
 
@@ -345,18 +350,12 @@ def invent(order):
         return
     nats = sum(abs(math.log(knob)) for knob in knobs) + order.job.seed
     rows = np.stack([nats + np.arange(10.0), np.full(10, 9.0)], 1)
-    score = {"value": math.exp(rows[:, 0].mean() / 9), "signature": "s"}
-    trials.Record(
+    value = math.exp(rows[:, 0].mean() / 9)
+    record(
         id=order.identifier,
-        name="toy",
-        recipe={},
         seed=order.job.seed,
-        corpus="",
-        versions={},
-        command="",
-        result={"seconds": 1.0, "samples": 1},
-        history=[],
-        scores={split: {"perplexity": score} for split in order.job.splits},
+        recipe={},
+        scores=scores(value, splits=order.job.splits),
         statistics={f"{split}/perplexity": rows for split in order.job.splits},
     ).save(jobs.Layout(order.root).record(order.identifier))
 
@@ -388,11 +387,11 @@ def test_a_search_is_a_trial_like_any_other(reference):
     _, trial, statuses = reference
     assert trial.complete
     choice = trial.chosen["law"]["toy-de-en"]
-    scores = [entry["score"] for entry in choice["tried"]]
-    assert len(scores) == len(trial.chosen["linear"]["toy-de-en"]["tried"]) == 4
-    assert choice["score"] == min(score for score in scores if score is not None)
-    assert any(entry["failure"] for entry in choice["tried"])
-    assert choice["seed"] not in {entry.seed for entry in trial.entries}
+    values = [attempt.score for attempt in choice.tried]
+    assert len(values) == len(trial.chosen["linear"]["toy-de-en"].tried) == 4
+    assert choice.best.score == min(value for value in values if value is not None)
+    assert any(attempt.failure for attempt in choice.tried)
+    assert choice.seed not in {entry.seed for entry in trial.entries}
     assert {status.total for status in statuses} == {2 * 4 + 4 * 2}
     assert statuses[-1].done + statuses[-1].failed == statuses[-1].total
 

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+import support
 from augless import metrics, trials
 from augless.trials import plans, summary
 
@@ -13,18 +14,9 @@ def record(draw, shift, signature):
     """Make a record of bits per token of 40 sentences, of one token each."""
     rows = np.stack([10 + shift + draw.normal(size=40), np.ones(40)], 1)
     scored = metrics.score_of(metrics.METRICS["bits-per-token"](), rows, signature)
-    return trials.Record(
-        id="0123456789ab",
-        name="toy",
-        recipe={},
-        seed=1,
-        corpus="c",
-        versions={},
-        command="augless train toy",
-        result={"steps": 3, "seconds": 1.5, "samples": 30},
-        scores={"test": {scored.name: {"value": scored.value, "signature": signature}}},
+    return support.record(
+        scores=support.scores(scored.value, scored.name, ["test"], signature),
         statistics={f"test/{scored.name}": rows},
-        history=[],
     )
 
 

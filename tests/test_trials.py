@@ -1,6 +1,5 @@
 """Trials: the same table whatever happens in between, and test data kept for the end."""
 
-import contextlib
 import dataclasses
 import errno
 import hashlib
@@ -9,7 +8,6 @@ import os
 import shutil
 import subprocess
 import sys
-import time
 import tomllib
 from dataclasses import replace
 from pathlib import Path
@@ -19,6 +17,8 @@ import pytest
 
 from augless import corpora, metrics, runs, storage, trials
 from augless.trials import jobs, plans, records, spelling, summary, worker
+from support import alive, descendants, record, until
+from support import scores as scores_of
 
 TINY = """
 title = "tiny"
@@ -79,7 +79,7 @@ def test_a_trial_fills_the_table_and_a_failed_run_stops_no_other(reference):
     _, trial, statuses = reference
     failures = {(e.method, e.seed): e.failure for e in trial.entries if e.record is None}
     assert set(failures) == {("broken", 1), ("broken", 2)}
-    assert all(reason.startswith("exit code 7: ") for reason in failures.values())
+    assert {failure.code for failure in failures.values()} == {7}
     table = trials.table(trial, trials=200)
     assert [row.method for row in table.rows] == ["plain", "matched", "exponential", "broken"]
     cell = table["exponential"].cells["toy-de-en"]
@@ -99,18 +99,18 @@ def test_hyper_parameters_are_chosen_on_the_validation_set_and_the_test_set_is_d
 ):
     root, trial, _ = reference
     choice = trial.chosen["exponential"]["toy-de-en"]
-    scores = [entry["score"] for entry in choice["tried"]]
-    assert len(scores) == 2 and choice["score"] == min(scores)  # perplexity
-    assert choice["values"] == choice["tried"][scores.index(min(scores))]["values"]
+    scores = [attempt.score for attempt in choice.tried]
+    assert len(scores) == 2 and choice.best.score == min(scores)  # perplexity
+    assert choice.best == choice.tried[scores.index(min(scores))]
     logs = [path.read_text() for path in (root / "logs").iterdir()]
     final = [e for e in trial.entries if e.record is not None]
     assert sum(log.count("decoding test") for log in logs) == len(final) == 6
     tried = [trials.Record.load(path) for path in (root / "records").iterdir()]
-    assert sorted(r.seed for r in tried if r.scores.keys() == {"valid"}) == [choice["seed"]] * 2
-    assert choice["seed"] not in {entry.seed for entry in final}  # the best is also the luckiest
-    assert all(entry["seconds"] > 0 for entry in choice["tried"])
+    assert sorted(r.seed for r in tried if r.scores.keys() == {"valid"}) == [choice.seed] * 2
+    assert choice.seed not in {entry.seed for entry in final}  # the best is also the luckiest
+    assert all(attempt.seconds > 0 for attempt in choice.tried)
     radii = {e.record.recipe["terms.0.weighting.of.radius"] for e in final if e.method == "matched"}
-    assert radii == {*choice["values"].values()}
+    assert radii == {*choice.best.values.values()}
 
 
 def test_records_alone_make_the_same_table_on_another_machine(reference, tmp_path):
@@ -142,10 +142,13 @@ def test_a_report_knows_what_failed_and_a_new_sitting_tries_it_again(reference, 
         (e.method, e.seed): e.failure for e in trial.entries
     }
     for path in (copy / "failures").iterdir():
-        path.write_text("of old")
+        path.write_text('{"code": 1, "why": "of old"}')
+    assert {entry.failure for entry in trials.collect(trial.plan, root=copy).entries} == {
+        None,
+        trials.Failure(1, "of old"),
+    }
     retried = trials.run(trial.plan, root=copy)
-    reasons = {entry.failure for entry in retried.entries if entry.record is None}
-    assert all(reason.startswith("exit code 7: ") for reason in reasons)
+    assert {entry.failure.code for entry in retried.entries if entry.record is None} == {7}
 
 
 def test_a_failed_combination_is_passed_over_by_a_report_too(tmp_path):
@@ -157,8 +160,8 @@ def test_a_failed_combination_is_passed_over_by_a_report_too(tmp_path):
     plan = load(tmp_path, content.replace("seeds = [1, 2]", "seeds = [1]"))
     trial = trials.run(plan, root=tmp_path / "root")
     assert trial.complete
-    tried = trial.chosen["exponential"]["toy-de-en"]["tried"]
-    assert tried[0]["failure"].startswith("exit code 7") and tried[1]["failure"] is None
+    tried = trial.chosen["exponential"]["toy-de-en"].tried
+    assert tried[0].failure.code == 7 and tried[1].failure is None
     again = trials.collect(plan, root=tmp_path / "root")
     assert again.complete and again.chosen == trial.chosen
 
@@ -189,7 +192,7 @@ def test_records_stand_in_for_a_public_corpus_that_is_not_there_and_only_for_suc
     trial = trials.run(plan, root=root, command="augless trial tiny.toml")
     assert trial.complete and trial.notes == () and trial.command == "augless trial tiny.toml"
 
-    inputs = {file["name"]: file["sha256"] for file in trial.entries[0].record.inputs}
+    inputs = {file.name: file.sha256 for file in trial.entries[0].record.inputs}
     content = (folder / "val.de").read_bytes()
     assert inputs["val.de"] == hashlib.sha256(content).hexdigest() and len(inputs) == 6
 
@@ -205,7 +208,7 @@ def test_records_stand_in_for_a_public_corpus_that_is_not_there_and_only_for_suc
     shutil.move(away, folder)
     (folder / "train.de.gz").write_bytes(b"")  # which of the two is meant?
     book = jobs.Book(plan, jobs.Layout(root), workers=1, progress=lambda *_: None)
-    assert "both there" in book.failure(book.job("De-En", "plain", 1, {}))
+    assert "both there" in book.failure(book.job("De-En", "plain", 1, {})).why
     (folder / "train.de.gz").unlink()
     (folder / "train.de").write_text("ab\n" * 19)  # there, but wrong
     with pytest.raises(corpora.BadData, match=r"train\.de"):
@@ -217,8 +220,9 @@ def test_records_of_two_corpora_are_not_mixed(tmp_path):
     book = jobs.Book(plan, jobs.Layout(tmp_path), workers=1, progress=lambda *_: None)
     job = book.job("De-En", "plain", 1, {})
     wanted = jobs.settled(book.resolved(job))
-    scores = {s: {"perplexity": {"value": 1.0, "signature": "x"}} for s in ("valid", "test")}
-    made = [record(id=str(n) * 12, corpus=f"corpus {n}", scores=scores, recipe={}) for n in (1, 2)]
+    made = [
+        record(id=str(n) * 12, corpus=f"corpus {n}", scores=scores_of(), recipe={}) for n in (1, 2)
+    ]
     made[0].recipe.update(wanted)
     second = book.job("De-En", "plain", 2, {})
     made[1].recipe.update(jobs.settled(book.resolved(second)))
@@ -244,9 +248,8 @@ def test_a_record_whose_identifier_is_a_path_is_refused_and_deletes_nothing(tmp_
     (root / "records" / "x").mkdir(parents=True)
     book = jobs.Book(plan, jobs.Layout(root), workers=1, progress=lambda *_: None)
     recipe = jobs.settled(book.resolved(book.job("De-En", "plain", 1, {})))
-    scores = {s: {"perplexity": {"value": 1.0, "signature": "x"}} for s in ("valid", "test")}
     hostile = name.replace("VICTIM", str(tmp_path / "victim"))
-    record(id=hostile, corpus="c", scores=scores, recipe=recipe).save(shared / "one")
+    record(id=hostile, corpus="c", scores=scores_of(), recipe=recipe).save(shared / "one")
     with pytest.raises(records.BadRecord, match="no identifier"):
         records.Record.load(shared / "one")
     with pytest.raises(corpora.BadData):  # the corpus is absent, and no record stands in
@@ -261,8 +264,7 @@ def test_links_in_a_trial_folder_from_elsewhere_are_not_followed(tmp_path, place
     root = tmp_path / "root"
     (root / place).parent.mkdir(parents=True)
     (root / place).symlink_to(tmp_path / "victim")
-    scores = {s: {"perplexity": {"value": 1.0, "signature": "x"}} for s in ("valid", "test")}
-    made = record(id="a" * 12, corpus="c", scores=scores, recipe={})
+    made = record(id="a" * 12, corpus="c", scores=scores_of(), recipe={})
     layout = jobs.Layout(root)
     with pytest.raises(storage.Linked, match="is a link"):
         made.save(layout.record("a" * 12))
@@ -272,8 +274,7 @@ def test_links_in_a_trial_folder_from_elsewhere_are_not_followed(tmp_path, place
 
 
 def test_saving_a_record_again_keeps_files_that_are_not_ours(tmp_path):
-    scores = {s: {"perplexity": {"value": 1.0, "signature": "x"}} for s in ("valid", "test")}
-    made = record(id="a" * 12, corpus="c", scores=scores, recipe={})
+    made = record(id="a" * 12, corpus="c", scores=scores_of(), recipe={})
     made.save(tmp_path)
     (tmp_path / "notes.txt").write_text("mine")
     again = replace(made, statistics={"test/nats": np.arange(3.0)})
@@ -423,8 +424,8 @@ def test_methods_scored_in_another_way_are_not_compared(reference):
     def changed(entry):
         if entry.method != "exponential" or entry.record is None:
             return entry
-        scores = json.loads(json.dumps(entry.record.scores))
-        scores["test"]["perplexity"]["signature"] += "|another"
+        scores = {split: dict(of) for split, of in entry.record.scores.items()}
+        scores["test"]["perplexity"] = replace(scores["test"]["perplexity"], signature="another")
         return replace(entry, record=replace(entry.record, scores=scores))
 
     table = trials.table(replace(trial, entries=[*map(changed, trial.entries)]), trials=200)
@@ -480,7 +481,7 @@ def test_stopped_and_killed_midway_a_trial_goes_on_to_the_same_table(reference, 
     parent.kill()
     parent.wait()
     assert len(tree) >= 2
-    until(lambda: not any(Path(f"/proc/{pid}/cwd").exists() for pid in tree))
+    until(lambda: not alive(tree))
 
     whole = trials.run(plan, root=root, jobs=2)
     assert whole.complete
@@ -491,22 +492,6 @@ def test_stopped_and_killed_midway_a_trial_goes_on_to_the_same_table(reference, 
         cells = [table[row.method].cells["toy-de-en"] for table in (one, other)]
         timeless = [dataclasses.replace(cell, seconds=None) for cell in cells]
         assert timeless[0] == timeless[1]
-
-
-def until(condition):
-    deadline = time.monotonic() + 240
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-
-
-def descendants(process):
-    found = []
-    with contextlib.suppress(OSError):  # it may end meanwhile
-        for path in Path(f"/proc/{process}/task").glob("*/children"):
-            for child in map(int, path.read_text().split()):
-                found += [child, *descendants(child)]
-    return found
 
 
 def test_no_time_is_no_run(tmp_path):
@@ -543,27 +528,6 @@ def test_collecting_runs_nothing(reference):
 # Records
 
 
-def record(**changes):
-    generator = np.random.default_rng(0)
-    whole = {
-        "id": "0123456789ab",
-        "name": "toy",
-        "recipe": {"seed": 1},
-        "seed": 1,
-        "corpus": "c",
-        "versions": {"torch": "2"},
-        "command": "augless train toy",
-        "result": {"steps": 3, "seconds": 1.5, "samples": 30},
-        "scores": {"valid": {"bleu": {"value": 12.5, "signature": "s"}}},
-        "statistics": {
-            "valid/bleu": generator.integers(0, 300, (5, 10)).astype(np.float64),
-            "valid/nats": generator.random(5),
-        },
-        "history": [{"kind": "epoch", "step": 3}],
-    }
-    return trials.Record(**{**whole, **changes})
-
-
 def same(one, other):
     for field in dataclasses.fields(trials.Record):
         a, b = getattr(one, field.name), getattr(other, field.name)
@@ -581,14 +545,13 @@ def test_a_record_comes_back_as_it_was(tmp_path):
 
 
 def test_numbers_that_json_cannot_say_become_none(tmp_path):
-    scores = {"test": {"perplexity": {"value": float("inf"), "signature": "s"}}}
-    record(scores=scores).save(tmp_path / "r")
-    assert trials.Record.load(tmp_path / "r").scores["test"]["perplexity"]["value"] is None
+    record(scores=scores_of(float("inf"))).save(tmp_path / "r")
+    assert trials.Record.load(tmp_path / "r").scores["test"]["perplexity"].value is None
 
 
 def test_a_record_of_the_same_run_joins_its_scores(tmp_path):
     record().save(tmp_path / "r")
-    more = {"test": {"bleu": {"value": 1.0, "signature": "s"}}}
+    more = scores_of(metric="bleu", splits=["test"])
     record(scores=more, statistics={"test/bleu": np.ones((2, 10))}).save(tmp_path / "r")
     found = trials.Record.load(tmp_path / "r")
     assert found.scores == record().scores | more
@@ -625,11 +588,11 @@ def test_hypotheses_lie_beside_the_record_and_may_be_anything(tmp_path):
 
 
 def test_a_history_is_thinned_between_epochs_only():
-    history = [{"kind": "interval", "step": i} for i in range(1000)]
-    history.insert(500, {"kind": "epoch", "step": 500})
+    history = [trials.Logged(kind="interval", step=i) for i in range(1000)]
+    history.insert(500, trials.Logged(kind="epoch", step=500))
     kept = worker.thinned(history)
-    assert len(kept) == 201 and kept[100]["kind"] == "epoch"
-    assert worker.thinned(history[:50]) == history[:50]
+    assert len(kept) == 201 and kept[100].kind == "epoch"
+    assert worker.thinned(history[:50]) == tuple(history[:50])
 
 
 # Plans
@@ -781,8 +744,8 @@ def invented(seed, shift):
     rows = np.zeros((60, 10))
     rows[:, :2], rows[:, 6:] = 10, [10, 9, 8, 7]
     rows[:, 2:6] = matched[:, None] - np.arange(4) * 0.5
-    score = metrics.score_of(metrics.METRICS["bleu"](), rows, "s")
-    scores = {"test": {"bleu": {"value": score.value, "signature": "s"}}}
+    found = metrics.score_of(metrics.METRICS["bleu"](), rows, "s")
+    scores = scores_of(found.value, "bleu", ["test"])
     return dataclasses.replace(record(seed=seed), scores=scores, statistics={"test/bleu": rows})
 
 
@@ -818,5 +781,5 @@ def test_a_table_compares_with_the_baseline_and_with_the_control():
     assert not trial.complete
     assert (
         summary.score_of(entries[0].record, "bleu").value
-        == entries[0].record.scores["test"]["bleu"]["value"]
+        == entries[0].record.scores["test"]["bleu"].value
     )

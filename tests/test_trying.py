@@ -42,7 +42,7 @@ OWN = [
     *("--valid", "valid.de", "valid.en"),
     *("--test", "test.de", "test.en"),
 ]
-LOST = "exit code 7: the loss is not finite\n" + "and so on " * 50
+LOST = trials.Failure(7, "the loss is not finite\n" + "and so on " * 50)
 
 
 @pytest.fixture
@@ -211,7 +211,7 @@ def test_nothing_but_failures_is_a_failure_with_a_table_and_a_page(faked):
     assert max(map(len, lines)) < 300 and "comparing" in err
     code, out, _ = faked(found, "--json")
     answer = json.loads(out)
-    assert code == 7 and {run["failure"] for run in answer["runs"]} == {LOST}
+    assert code == 7 and {run["failure"] for run in answer["runs"]} == {str(LOST)}
     assert answer["sentence"] and answer["corpora"] and Path(answer["page"]).is_file()
 
 
@@ -224,32 +224,16 @@ def test_a_failed_run_among_others_is_in_the_exit_code(faked, monkeypatch):
 
 
 def test_runs_that_fail_in_several_ways_are_exit_1(faked):
-    reasons = ["exit code 7: a", "killed by SIGKILL; see b", "exit code 5: c"] * 2
+    reasons = [trials.Failure(*pair) for pair in ((7, "a"), (1, "killed by SIGKILL"), (5, "c"))] * 2
     assert faked(trial_of(dict(zip(METHODS, reasons, strict=True))))[0] == 1
 
 
-@pytest.mark.parametrize(
-    ("reasons", "code"),
-    [
-        (["exit code 7: x"], 7),
-        (["exit code 3: x", "nothing could be chosen for y: exit code 3: x"], 3),
-        (["exit code 7: x", "exit code 5: x"], 1),
-        (["killed by SIGKILL; see x"], 1),
-        (["there is no file exit code 12", "exit code 3: x"], 3),
-        (["killed by SIGKILL; see x", "exit code 3: x"], 1),
-    ],
-)
-def test_the_code_is_that_of_the_runs_if_they_agree(reasons, code):
-    assert watching.code(reasons) == code
-
-
 def test_combinations_that_failed_are_named(faked):
-    tried = [
-        {"values": {"terms.0.weighting.radius": 0.5}, "score": None, "failure": LOST},
-        {"values": {"terms.0.weighting.radius": 2.0}, "score": 3.0, "failure": None},
-    ]
-    choice = {"values": tried[1]["values"], "score": 3.0, "metric": "bleu", "seed": 1}
-    chosen = {"exponential": {"toy-de-en": {**choice, "tried": tried}}}
+    key = "terms.0.weighting.radius"
+    failed = trials.Attempt(values={key: 0.5}, score=None, failure=LOST)
+    best = trials.Attempt(values={key: 2.0}, score=3.0)
+    choice = trials.Choice(best=best, metric="bleu", seed=0, tried=(failed, best))
+    chosen = {"exponential": {"toy-de-en": choice}}
     _, _, err = faked(trial_of(dict.fromkeys(METHODS), chosen))
     (line,) = [line for line in err.split("\n") if "tuning" in line]
     assert "exponential with radius=0.5, on toy-de-en failed: exit code 7" in line

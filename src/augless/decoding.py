@@ -14,6 +14,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import math
+import sys
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -288,15 +289,18 @@ def generate(
     search: Search,
     batching: Batching | None = None,
     progress: Progress | None = None,
+    places: Sequence[int] | None = None,
 ) -> Iterator[list[Text]]:
     """Write what the model answers to each line: texts, the best first, in the order of the lines.
 
     The codecs are those of source and target. Lines are read a window at a time, so that a stream
-    of any length needs little memory. An empty line has one answer, which is empty.
+    of any length needs little memory. An empty line has one answer, which is empty. Draws depend
+    on the places of the lines, which are 0, 1, ... if not given.
     """
     if isinstance(lines, str):
         raise ValueError("lines must be several strings, not one")
-    return _windows(model, codecs, iter(lines), search, batching or Batching(), progress)
+    where = places if places is not None else range(sys.maxsize)
+    return _windows(model, codecs, iter(lines), search, batching or Batching(), progress, where)
 
 
 def _windows(
@@ -306,6 +310,7 @@ def _windows(
     search: Search,
     batching: Batching,
     progress: Progress | None,
+    places: Sequence[int],
 ) -> Iterator[list[Text]]:
     source, target = codecs
     start = 0
@@ -318,7 +323,7 @@ def _windows(
             progress(blank)
         for part in _parts(ids, batching):
             batch = _padded([ids[i] for i in part], _device(model))
-            found = search.search(model, *batch, [start + i for i in part])
+            found = search.search(model, *batch, [places[start + i] for i in part])
             for i, hypotheses in zip(part, found, strict=True):
                 cut = len(encoded[i]) > batching.max_source
                 texts[i] = [Text(target.decode(h.ids), h, cut) for h in hypotheses]
@@ -364,6 +369,7 @@ class Writer:
         lines: Iterable[str],
         search: Search | None = None,
         progress: Progress | None = None,
+        places: Sequence[int] | None = None,
     ) -> Iterator[list[Text]]:
         """Write all answers to each line, the best first, with their scores; see `generate`."""
         return generate(
@@ -373,6 +379,7 @@ class Writer:
             search=search or self.search,
             batching=self.batching,
             progress=progress,
+            places=places,
         )
 
     def generate(self, lines: Iterable[str], search: Search | None = None) -> list[str]:

@@ -13,21 +13,17 @@ from typing import Annotated, TextIO
 
 import typer
 
-from augless.cli import describing, preparing, scoring, training, trying, writing
-
-IO_ERROR, NOT_FINITE = 5, 7
-# What a user can do something about, by the name of its class; whatever else is a bug of ours.
-CODES = {
-    "BadRecipe": 2,
-    "BadPlan": 2,
-    "BadKnob": 2,
-    "BadData": 3,
-    "BadStore": 3,
-    "BadScores": 3,
-    "BadRun": 4,
-    "BadRecord": 4,
-    "Busy": 6,
-}
+from augless.cli import (
+    augmenting,
+    describing,
+    preparing,
+    scoring,
+    surveying,
+    training,
+    trying,
+    writing,
+)
+from augless.errors import BUG, code_of
 
 app = typer.Typer(
     add_completion=True, no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode=None
@@ -64,11 +60,14 @@ def root(
 
 
 app.command()(preparing.prepare)
+app.command()(augmenting.augment)
+app.command()(augmenting.neighbours)
 app.command()(training.train)
 app.command()(writing.generate)
 app.command()(scoring.score)
 app.command()(trying.trial)
 app.command()(trying.report)
+app.add_typer(surveying.app, name="survey")
 app.command("list")(describing.list_)
 app.command()(describing.doctor)
 
@@ -102,8 +101,8 @@ def main() -> None:
     except KeyboardInterrupt:
         raise SystemExit(128 + signal.SIGINT) from None
     except Exception as error:
-        code = _code(error)
-        if code is None:  # a bug of ours: say where
+        code = code_of(error)
+        if code == BUG:  # say where
             raise
         print(f"augless: {error}", file=sys.stderr)
         raise SystemExit(code) from None
@@ -111,13 +110,3 @@ def main() -> None:
 
 def _nowhere() -> TextIO:
     return open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123 - has no path
-
-
-def _code(error: Exception) -> int | None:
-    """Return the exit code of a mistake by the name of its class: its module is loaded already."""
-    for kind in type(error).__mro__:
-        if kind.__module__.startswith("augless.") and kind.__name__ in CODES:
-            return CODES[kind.__name__]
-    if isinstance(error, FloatingPointError):
-        return NOT_FINITE
-    return IO_ERROR if isinstance(error, OSError) else None

@@ -31,11 +31,14 @@ KINDS = {
     "optimizers": ("training", "OPTIMIZERS"),
     "searches": ("decoding", "SEARCHES"),
     "metrics": ("metrics", "METRICS"),
+    "augmenters": ("augmentation", "AUGMENTERS"),
 }
 # How the keys of those that are no choice are written in a recipe.
 KEYS = {"text": "text", "filters": "text.filters", "training": "training", "terms": "terms.0"}
 EXTRAS = {
+    "augment": ("transformers",),
     "search": ("optuna",),
+    "survey": ("starlette", "uvicorn"),
     "zstd": ("zstandard",),
     "tensorboard": ("tensorboard",),
 }

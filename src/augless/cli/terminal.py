@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from augless import storage
-
-STOPPED = 75  # the exit code of work that was saved and can go on
+from augless.errors import STOPPED
 
 
 class Progress:

@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from augless.cli import options, terminal
+from augless.errors import STOPPED
 
 
 def train(
@@ -76,7 +77,7 @@ def train(
             "the same command goes on from there",
             file=sys.stderr,
         )
-        raise SystemExit(terminal.STOPPED)
+        raise SystemExit(STOPPED)
     result = trained.result or {}
     if as_json:
         print(terminal.as_json({"run": str(trained.folder), **result}))

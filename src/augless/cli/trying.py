@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import math
 import os
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from augless.cli import options, terminal, watching
+from augless.errors import STOPPED, code_of_all
 
 if TYPE_CHECKING:
     from augless import trials
@@ -134,9 +136,9 @@ def trial(
             "the same command goes on from there",
             file=sys.stderr,
         )
-        raise SystemExit(terminal.STOPPED)
+        raise SystemExit(STOPPED)
     if failed:
-        raise SystemExit(watching.code(failed))
+        raise SystemExit(code_of_all(failed))
 
 
 def report(
@@ -269,16 +271,27 @@ def _report(found: trials.Trial, root: Path, as_json: bool) -> None:
                 "corpus": entry.corpus,
                 "method": entry.method,
                 "seed": entry.seed,
-                "scores": entry.record.scores if entry.record else None,
-                "failure": entry.failure,
+                "scores": _scores(entry.record) if entry.record else None,
+                "failure": None if entry.failure is None else str(entry.failure),
             }
             for entry in found.entries
         ]
-        whole = {"page": str(page), **reports.summary(found), "runs": rows}
-        print(terminal.as_json({**whole, "chosen": found.chosen}))
+        chosen = {
+            method: {corpus: choice.as_json() for corpus, choice in of.items()}
+            for method, of in found.chosen.items()
+        }
+        whole = {"page": str(page), **reports.summary(found), "runs": rows, "chosen": chosen}
+        print(terminal.as_json(whole))
     else:
         print(reports.text(found))
         print(page)
     sys.stdout.flush()  # before what failed, where both go to one place
     for line in watching.failures(found):
         print(f"augless: {line}", file=sys.stderr)
+
+
+def _scores(record: trials.Record) -> dict[str, Any]:
+    return {
+        split: {name: dataclasses.asdict(score) for name, score in of.items()}
+        for split, of in record.scores.items()
+    }

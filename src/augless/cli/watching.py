@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 import time
 from types import TracebackType
@@ -11,14 +10,12 @@ from typing import TYPE_CHECKING, Any
 from augless.cli import terminal
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
 
     from augless import trials
 
 _SPEAK = 30.0  # seconds between two lines where there is no terminal
 _LONGEST = 200  # characters of a reason; the whole of it is in a log
-_BAD_DATA = 3
-_CODE = re.compile(r"\bexit code (\d+):")
 
 
 class Live:
@@ -161,30 +158,18 @@ def failures(found: trials.Trial) -> Iterator[str]:
     """Yield a line for every combination and every method that failed, with its seeds."""
     for method, corpora in found.chosen.items():
         for corpus, choice in corpora.items():
-            for tried in choice["tried"]:
-                if tried["failure"] is not None:
-                    what = f"{method} with {shortened(tried['values'])}, on {corpus}"
-                    yield f"tuning {what} failed: {_cut(tried['failure'])}"
+            for tried in choice.tried:
+                if tried.failure is not None:
+                    what = f"{method} with {shortened(tried.values)}, on {corpus}"
+                    yield f"tuning {what} failed: {_cut(str(tried.failure))}"
     seeds: dict[tuple[str, str, str], list[str]] = {}
     for entry in found.entries:
         if entry.failure is not None:
-            key = (entry.method, entry.corpus, _cut(entry.failure))
+            key = (entry.method, entry.corpus, _cut(str(entry.failure)))
             seeds.setdefault(key, []).append(str(entry.seed))
     for (method, corpus, why), numbers in seeds.items():
         seed = "seed" if len(numbers) == 1 else "seeds"
         yield f"{method}, {seed} {', '.join(numbers)}, on {corpus} failed: {why}"
-
-
-def code(reasons: Iterable[str]) -> int:
-    """Return the exit code that runs failed with, if it was the same for all; else 1.
-
-    One without a code was killed, or had no corpus.
-    """
-    codes = set()
-    for reason in reasons:
-        hit = _CODE.search(reason)
-        codes.add(int(hit[1]) if hit else 1 if "killed by" in reason else _BAD_DATA)
-    return codes.pop() if len(codes) == 1 else 1
 
 
 def _cut(reason: str, longest: int = _LONGEST) -> str:

@@ -43,6 +43,7 @@ class Files(Corpus):
     ] = (1, 2)
     fields: Annotated[tuple[str, ...], "JSONL fields of source and target, if not `languages`"] = ()
     weight: Annotated[str, "TSV column, from 1, or JSONL field of each pair's weight"] = ""
+    made: Annotated[str, "JSONL field of pairs that teach no vocabulary, as augment writes"] = ""
     empty: Annotated[Empty, "a pair with an empty side: refuse it, or drop the pair"] = "error"
 
     licence: ClassVar[str] = "yours"
@@ -96,10 +97,9 @@ class Files(Corpus):
         form = self._form(paths[0])
         one, other = self.fields or self.languages
         fields = reading.columns(self.columns) if form == "tsv" else reading.members((one, other))
-        if not self.weight:
-            return reading.single(paths[0], fields, self.empty, tally)
         weight = reading.weight_in(self.weight, form)
-        return reading.single(paths[0], fields, self.empty, tally, weight)
+        made = reading.made_by(self.made if form == "jsonl" else "")
+        return reading.single(paths[0], fields, self.empty, tally, weight, made)
 
     def _form(self, path: Path) -> Form:
         if self.form != "auto":

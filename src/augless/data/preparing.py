@@ -32,7 +32,8 @@ from augless.data import store
 from augless.data.store import Prepared
 from augless.knobs import Among, Knobs, Within
 
-Block = tuple[list[str], list[str], list[float]]  # sources, targets, weights: quick to hand over
+# sources, targets, weights, whether augmentation made them: quick to hand over
+Block = tuple[list[str], list[str], list[float], list[bool]]
 Result = TypeVar("Result")
 Progress = Callable[[str, int, int | None], None]
 
@@ -144,7 +145,7 @@ def _write(
     header: dict[str, Any],
 ) -> None:
     tokenisers = tuple(
-        text.Tokeniser(language=_rules(name), kind=settings.tokeniser, lowercase=settings.lowercase)
+        text.Tokeniser(language=rules(name), kind=settings.tokeniser, lowercase=settings.lowercase)
         for name in corpus.languages
     )
     held_out = frozenset(
@@ -341,8 +342,9 @@ class _Measurer:
         if self.filters.shared == "drop":
             verdicts[shared & (verdicts == 0)] = REASONS.index("shared")
         counts = []
+        teaches = (verdicts == 0) & ~np.array(block[3], bool)  # the vocabulary
         for tokeniser, side in zip(self.tokenisers, keys, strict=True):
-            stay = itertools.compress(side, verdicts == 0)
+            stay = itertools.compress(side, teaches)
             counts.append(tokeniser.fold(Counter(itertools.chain.from_iterable(stay))))
         return verdicts.tobytes(), int(shared.sum()), counts
 
@@ -412,7 +414,7 @@ def _alive(process: str) -> bool:
     return int(process) != os.getpid()
 
 
-def _rules(name: str) -> str:
+def rules(name: str) -> str:
     """Return the language whose rules cut a side: English, where its name is no two-letter code.
 
     That is meant for sides such as `query`; the summary of what was prepared says so of any.
@@ -439,7 +441,7 @@ def _hired(workers: int) -> Iterator[_Hands]:
     able = "fork" in multiprocessing.get_all_start_methods()
     context = multiprocessing.get_context("fork" if able and not threads else "spawn")
     before = {child.pid for child in multiprocessing.active_children()}
-    with ProcessPoolExecutor(workers, context, _serve, (os.getpid(),)) as pool:
+    with ProcessPoolExecutor(workers, context, serve, (os.getpid(),)) as pool:
         try:
             yield _Hands(pool, 2 * workers)
         except BaseException:  # nobody waits for what they are at, whatever it is
@@ -473,11 +475,13 @@ def _blocks(pairs: Iterable[corpora.Pair]) -> Iterator[Block]:
     # block are added up by one process.
     size = BLOCK
     while some := list(itertools.islice(source, size)):
-        yield [p.source for p in some], [p.target for p in some], [p.weight for p in some]
+        texts = [p.source for p in some], [p.target for p in some]
+        yield *texts, [p.weight for p in some], [p.made for p in some]
         size = min(size * 5 // 4, 4 * BLOCK)
 
 
-def _serve(parent: int) -> None:
+def serve(parent: int) -> None:
+    """Begin a worker process that leaves Ctrl-C to its parent and does not outlive it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to answer
     if sys.platform == "linux":  # a worker must not outlive a parent that was killed
         set_parent_death_signal = 1

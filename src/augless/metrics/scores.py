@@ -393,6 +393,21 @@ class BitsPerToken(Perplexity):
         return super().signature(references).replace("base:e", "base:2")
 
 
+@dataclass(frozen=True, kw_only=True)
+class NatsPerToken(Perplexity):
+    """The cross-entropy of the references under the model, in nats per token."""
+
+    name: ClassVar[str] = "loss"
+
+    def value(self, sums: Floats) -> Floats:
+        """Compute nats per token."""
+        return np.asarray(sums[..., 0] / sums[..., 1])
+
+    def signature(self, references: int = 1) -> str:
+        """Say what is averaged."""
+        return super().signature(references).replace("base:e", "log:e")
+
+
 _LISTED: tuple[type[Metric], ...] = (
     Bleu,
     LowercasedBleu,
@@ -406,6 +421,7 @@ _LISTED: tuple[type[Metric], ...] = (
     CorpusDistinct2,
     Perplexity,
     BitsPerToken,
+    NatsPerToken,
 )
 METRICS: dict[str, type[Any]] = {metric.name: metric for metric in _LISTED}
 

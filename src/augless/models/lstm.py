@@ -11,10 +11,10 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
-from augless import data
+from augless.contracts import Batch, Output
 from augless.knobs import Above, Below, Within
 from augless.models import parts
-from augless.models.contract import Model, Output, State
+from augless.models.contract import Model, State
 
 Bidirectional = Annotated[bool, "half of the encoder's units read from right to left"]
 InputFeeding = Annotated[bool, "the decoder reads its last output beside the last word"]
@@ -208,7 +208,7 @@ class Recurrent(Model):
         self.decoder = parts.stack(map(Layer, inputs, carried, [hidden] * knobs.layers))
         self.attention = Attention(hidden, knobs.attention)
 
-    def forward(self, batch: data.Batch) -> Output:
+    def forward(self, batch: Batch) -> Output:
         """Read pairs teacher-forced: what it says of each target word given those before it."""
         with _full_precision(batch.source):
             state = self.encode(batch.source, batch.source_mask)

@@ -3,7 +3,7 @@
 A recipe is TOML that says only what differs from the defaults. A choice (a corpus, a model) is a
 name or a table with a name and knobs; the knobs are the fields of the component's dataclass, so a
 component's own file is the only place where its knobs, defaults and meanings are written.
-Precedence: defaults < recipe < key=value.
+Precedence: defaults < what the size of somebody's own files suggests < recipe < key=value.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from augless import corpora, data
 from augless.knobs import Among, Knobs
+from augless.recipes import suggesting
 from augless.recipes.reading import BadRecipe, Resolved, hint, read, shipped
 
 if TYPE_CHECKING:  # brings torch, which preparing does without
@@ -42,11 +43,11 @@ class Preparation(Knobs):
 
 def preparation(recipe: str, overrides: Sequence[str] = ()) -> Resolved[Preparation]:
     """Read what a recipe says about its corpus, and leave the rest unread."""
-    return read(Preparation, recipe, overrides, OTHERS)
+    return read(Preparation, recipe, overrides, OTHERS, suggesting.suggestions)
 
 
 def load(recipe: str, overrides: Sequence[str] = ()) -> Resolved[Recipe]:
     """Read a recipe, a file or the name of a shipped one, and apply key=value overrides."""
     from augless.recipes.following import Recipe
 
-    return read(Recipe, recipe, overrides, ())
+    return read(Recipe, recipe, overrides, (), suggesting.suggestions)

@@ -9,7 +9,7 @@ import itertools
 import json
 import math
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
@@ -36,7 +36,7 @@ class Resolved(Generic[Kind]):
     name: str
     recipe: Kind
     origins: dict[str, tuple[Any, str]]
-    """dotted key -> (value, "default" | "recipe" | "command line")"""
+    """dotted key -> (value, "default" | "recipe" | "command line" | why it was suggested)"""
 
     @property
     def values(self) -> dict[str, Any]:
@@ -58,12 +58,29 @@ def shipped() -> list[str]:
     )
 
 
+@dataclass(frozen=True)
+class Suggestion:
+    """A value for a key that a recipe leaves open."""
+
+    key: str
+    value: Any
+    reason: str
+
+
+Suggest = Callable[[Mapping[str, Any]], Iterable[Suggestion]]
+
+
 def read(
-    kind: type[Kind], recipe: str, overrides: Sequence[str], others: Sequence[str]
+    kind: type[Kind],
+    recipe: str,
+    overrides: Sequence[str],
+    others: Sequence[str],
+    suggest: Suggest = lambda values: (),
 ) -> Resolved[Kind]:
     """Read a recipe, a file or the name of a shipped one, as a kind of recipe.
 
-    `others` are top-level keys that may be there and are left alone.
+    `others` are top-level keys that may be there and are left alone. `suggest` is given the values
+    so far, and fills in what they leave open.
     """
     name, values = _read(recipe)
     origins: dict[str, str] = dict.fromkeys(_dotted(values), "recipe")
@@ -75,6 +92,10 @@ def read(
         knobs.check_keys(values, [*knobs.of(kind), *others], "")
     except knobs.BadKnob as error:
         raise BadRecipe(str(error)) from None
+    for one in suggest(values):
+        if one.key.split(".")[0] not in others:
+            _assign(values, one.key.split("."), one.value)
+            origins[one.key] = one.reason
     return resolve(kind, name, {k: v for k, v in values.items() if k not in others}, origins)
 
 

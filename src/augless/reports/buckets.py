@@ -136,7 +136,7 @@ def _way(study: Study, row: Row) -> set[tuple[str, int]]:
     name = study.metric.name
     records = study.records.get(row.method, {}).values()
     return {
-        (record.scores["test"][name]["signature"], len(record.statistics.get(f"test/{name}", ())))
+        (record.signature("test", name), len(record.statistics.get(f"test/{name}", ())))
         for record in records
     }
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -105,8 +104,8 @@ class Study:
     def watched(self) -> bool:
         """Whether the test set was scored during training."""
         runs = (record for of in self.records.values() for record in of.values())
-        epochs = (entry for record in runs for entry in record.history)
-        return any(s.startswith(WATCHED) for entry in epochs for s in entry.get("scores", {}))
+        entries = (entry for record in runs for entry in record.history)
+        return any(name.startswith(WATCHED) for entry in entries for name in entry.scores)
 
     @property
     def unit(self) -> str:
@@ -173,13 +172,6 @@ def styles(plan: trials.Plan) -> dict[str, str]:
     return {m: f"{found[m]} of-{k}" for k, m in enumerate(plan.methods, 1)}
 
 
-def weighted_term(record: trials.Record) -> int | None:
-    """Return which term of a run's objective weighs its samples, the first if several do."""
-    places = sorted({int(key.split(".")[1]) for key in record.recipe if key.startswith("terms.")})
-    names = ((k, record.recipe.get(f"terms.{k}.weighting.name", "plain")) for k in places)
-    return next((place for place, name in names if name != "plain"), None)
-
-
 def metric_name(metric: str) -> str:
     """Return what a metric is called in a sentence."""
     return _NAMES.get(metric, metric.replace("-", " "))
@@ -193,7 +185,7 @@ def _study(
     for entry in trial.entries:
         if entry.corpus == corpus and entry.record is not None:
             records[entry.method][entry.seed] = entry.record
-    cells = {row.method: _clean(row.cells[corpus]) for row in table.rows if not row.published_only}
+    cells = {row.method: row.cells[corpus] for row in table.rows if not row.published_only}
 
     def contrast(
         found: metrics.Comparison | None, method: str, other: str | None
@@ -223,7 +215,7 @@ def _study(
             cell=cell,
             baseline=contrast(cell.baseline, method, plan.baseline),
             control=contrast(cell.control, method, cell.control_name),
-            weighs=any(weighted_term(record) is not None for record in records[method].values()),
+            weighs=any(record.weighted_term is not None for record in records[method].values()),
             matched=plan.methods[cell.control_name or method].matches == method,
             besides=_besides(records[method].values(), records[plan.baseline].values()),
             waiting=len(plan.seeds) - len({*records[method], *cell.failures}),
@@ -246,15 +238,9 @@ def _besides(mine: Iterable[trials.Record], theirs: Iterable[trials.Record]) -> 
     """Tell whether recipes differ in more than seeds and weightings."""
     ours, plain = (
         [
-            {k: v for k, v in record.recipe.items() if k != "seed" and ".weighting." not in k}
+            (record.unweighted, [(term.loss, term.scale) for term in record.terms])
             for record in records
         ]
         for records in (mine, theirs)
     )
     return bool(ours and plain) and ours[0] != plain[0]
-
-
-def _clean(cell: trials.Cell) -> trials.Cell:
-    """Leave out values that are no finite number, which a record holds as None."""
-    values: Mapping[int, float | None] = cell.values
-    return dataclasses.replace(cell, values={s: v for s, v in values.items() if v is not None})

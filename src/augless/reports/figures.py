@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import math
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -16,7 +14,8 @@ from augless.reports import answers, charts, evidence
 from augless.reports.evidence import Contrast, Row, Study
 
 MOST = 80  # points of a line: more cannot be seen
-Histories = Mapping[int, Sequence[Mapping[str, Any]]]
+Histories = Mapping[int, Sequence[trials.Logged]]
+Read = Callable[[trials.Logged], float | None]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,7 +84,7 @@ def learning(study: Study, metric: str) -> Figure | None:
     """Draw the validation score, or the watched test score, over the samples seen."""
     epochs = {row.method: _histories(study, row, "epoch") for row in study.rows}
     logged = [e for of in epochs.values() for history in of.values() for e in history]
-    known = list(dict.fromkeys(name for epoch in logged for name in epoch.get("scores", {})))
+    known = list(dict.fromkeys(name for epoch in logged for name in epoch.scores))
     if not known:
         return None
     others = [name for name in known if name not in ("loss", "perplexity")]
@@ -96,7 +95,7 @@ def learning(study: Study, metric: str) -> Figure | None:
     lines = [
         line
         for row in study.rows
-        if (line := _over_time(row, epochs[row.method], lambda e: e.get("scores", {}).get(score)))
+        if (line := _over_time(row, epochs[row.method], lambda e: e.scores.get(score)))
     ]
     if not lines:
         return None
@@ -180,11 +179,27 @@ def sweep(study: Study, plan: trials.Plan) -> Figure | None:
     return Figure(panels=panels, caption=f"Mean over seeds; the band is their range.{ruled}")
 
 
+@dataclass(frozen=True)
+class _Statistic:
+    """A statistic of weights that is drawn over time."""
+
+    read: Callable[[trials.TermLog], float | None]
+    title: str
+    note: str
+    level: float | None = None
+    share: bool = False
+
+
 _OVER_TIME = (
-    ("weight", "Mean weight", "above 1 it is also a larger step", 1.0),
-    ("weight_sd", "Spread of weights", "standard deviation over samples", None),
-    ("raised", "Share weighted above 1", "of all samples", None),
-    ("weight_length_correlation", "Correlation with length", "of weight and target length", 0.0),
+    _Statistic(lambda t: t.weight, "Mean weight", "above 1 it is also a larger step", 1.0),
+    _Statistic(lambda t: t.weight_sd, "Spread of weights", "standard deviation over samples"),
+    _Statistic(lambda t: t.raised, "Share weighted above 1", "of all samples", share=True),
+    _Statistic(
+        lambda t: t.weight_length_correlation,
+        "Correlation with length",
+        "of weight and target length",
+        0.0,
+    ),
 )
 
 
@@ -192,27 +207,21 @@ def weights(study: Study) -> Figure | None:
     """Draw statistics of the weights over the samples seen."""
     panels = []
     shown = [row for row in study.rows if row.weighs]
-    for key, title, note, level in _OVER_TIME:
-        lines = []
-        for row in shown:
-            term = _term(study, row) or 0
-            histories = _histories(study, row, "interval") or _histories(study, row, "epoch")
-            line = _over_time(row, histories, _reader(term, key))
-            if line:
-                lines.append(line)
+    for one in _OVER_TIME:
+        lines = [line for row in shown if (line := _weights_of(study, row, one))]
         if lines:
             ends = "; ".join(f"{line.name} {line.y[-1]:.3g}" for line in lines)
             panels.append(
                 charts.curves(
                     lines,
-                    title=title,
-                    description=f"{title} over the samples seen. At the end: {ends}.",
+                    title=one.title,
+                    description=f"{one.title} over the samples seen. At the end: {ends}.",
                     x_name="samples seen",
                     x_low=0.0,
-                    y_name=note,
-                    y_form=charts.percent if key == "raised" else charts.shown,
-                    level=level,
-                    least=(0.0, 1.0) if key == "raised" else None,
+                    y_name=one.note,
+                    y_form=charts.percent if one.share else charts.shown,
+                    level=one.level,
+                    least=(0.0, 1.0) if one.share else None,
                 )
             )
     if not panels:
@@ -224,6 +233,12 @@ def weights(study: Study) -> Figure | None:
     )
 
 
+def _weights_of(study: Study, row: Row, one: _Statistic) -> charts.Series | None:
+    place = _term(study, row) or 0
+    histories = _histories(study, row, "interval") or _histories(study, row, "epoch")
+    return _over_time(row, histories, lambda entry: one.read(entry.term(place)))
+
+
 def losses(study: Study) -> Figure | None:
     """Draw the losses of the last epoch, and the weight that each would get."""
     panels, shown = [], []
@@ -232,8 +247,8 @@ def losses(study: Study) -> Figure | None:
         epochs = _histories(study, row, "epoch")
         if term is None or not epochs:
             continue
-        first = [_reader(term, "histogram")(history[0]) for history in epochs.values()]
-        last = [_reader(term, "histogram")(history[-1]) for history in epochs.values()]
+        first = [history[0].term(term).histogram for history in epochs.values()]
+        last = [history[-1].term(term).histogram for history in epochs.values()]
         before, after = _summed(first), _summed(last)
         if not after:
             continue
@@ -263,14 +278,13 @@ def losses(study: Study) -> Figure | None:
 
 def _of_term(study: Study, row: Row) -> str:
     """Name the term that a method weighs, where its objective has several."""
-    term = _term(study, row)
-    recipe = next(iter(study.records[row.method].values())).recipe
-    terms = {key.split(".")[1] for key in recipe if key.startswith("terms.")}
-    if term is None or len(terms) < 2:
+    place = _term(study, row)
+    terms = next(iter(study.records[row.method].values())).terms
+    if place is None or not place < len(terms) or len(terms) < 2:
         return ""
-    loss, scale = (recipe.get(f"terms.{term}.{key}", "") for key in ("loss.name", "scale"))
-    factor = "" if scale in ("", 1) else f" \N{MULTIPLICATION SIGN} {scale:g}"
-    return f", term {term + 1} of {len(terms)}: {loss}{factor}"
+    term = terms[place]
+    factor = "" if term.scale == 1 else f" \N{MULTIPLICATION SIGN} {term.scale:g}"
+    return f", term {place + 1} of {len(terms)}: {term.loss.name}{factor}"
 
 
 def _of_terms(study: Study, rows: Sequence[Row]) -> str:
@@ -281,7 +295,7 @@ def _of_terms(study: Study, rows: Sequence[Row]) -> str:
 
 def _term(study: Study, row: Row) -> int | None:
     """Return which term of a method's objective weighs its samples."""
-    found = map(evidence.weighted_term, study.records.get(row.method, {}).values())
+    found = (record.weighted_term for record in study.records.get(row.method, {}).values())
     return next((term for term in found if term is not None), None)
 
 
@@ -292,57 +306,39 @@ def weight_curve(study: Study, row: Row, term: int, bins: int) -> list[float] | 
     from augless import polar, training
 
     record = next(iter(study.records[row.method].values()))
-    values = {k: v for k, v in record.recipe.items() if k.startswith(f"terms.{term}.")}
-    values = {k.split(".", 2)[2]: v for k, v in values.items()}
-    last = _reader(term, None)(_epochs(record)[-1]) or {}
-    scale, mean = last.get("mean_loss") or last.get("loss"), last.get("mean_weight")
+    if not record.epochs or not term < len(record.terms):
+        return None
+    last, chosen = record.epochs[-1].term(term), record.terms[term].weighting
+    scale, mean = last.mean_loss or last.loss, last.mean_weight
+    values = {"weighting": reading.nested({"name": chosen.name, **chosen.knobs})}
     try:
-        built = reading.resolve(training.Term, "", reading.nested(values), {}).recipe
+        weighting = reading.resolve(training.Term, "", values, {}).recipe.weighting
     except BadRecipe:  # such as measured neighbours whose file is not on this machine
         return None
     if not scale:
         return None
-    weighting = built.weighting
-    if isinstance(weighting, polar.Matched):  # depends on the batch: what it was on average
-        return [float(last["weight"])] * (bins + 1) if last.get("weight") else None
+    if isinstance(weighting, polar.Control):  # depends on the batch: what it was on average
+        return [last.weight] * (bins + 1) if last.weight else None
     relative = torch.arange(bins + 1, dtype=torch.float64) / 10
     found = weighting(relative * scale, scale)
     return (found / (mean if weighting.normalised and mean else 1.0)).tolist()
 
 
-def _reader(term: int, key: str | None) -> Callable[[Mapping[str, Any]], Any]:
-    """Return what reads a statistic of a term from a record of history."""
-
-    def read(entry: Mapping[str, Any]) -> Any:
-        terms = entry.get("terms") or []
-        if term >= len(terms):
-            return None
-        return terms[term] if key is None else terms[term].get(key)
-
-    return read
-
-
-def _epochs(record: trials.Record) -> list[dict[str, Any]]:
-    return [e for e in record.history if e.get("kind") == "epoch"] or [{}]
-
-
-def _histories(study: Study, row: Row, kind: str) -> dict[int, list[dict[str, Any]]]:
+def _histories(study: Study, row: Row, kind: str) -> dict[int, list[trials.Logged]]:
     """Return what was logged, seed by seed."""
     found = {
-        seed: [entry for entry in record.history if entry.get("kind") == kind]
+        seed: [entry for entry in record.history if entry.kind == kind]
         for seed, record in study.records.get(row.method, {}).items()
     }
     return {seed: history for seed, history in found.items() if history}
 
 
-def _over_time(
-    row: Row, histories: Histories, read: Callable[[Mapping[str, Any]], Any]
-) -> charts.Series | None:
+def _over_time(row: Row, histories: Histories, read: Read) -> charts.Series | None:
     """Return a statistic over samples, the mean and range over seeds as far as all have come."""
     paths = []
     for history in histories.values():
-        points = [(entry.get("samples"), read(entry)) for entry in history]
-        path = [(float(x), float(y)) for x, y in points if x is not None and _finite(y)]
+        points = [(entry.samples, read(entry)) for entry in history]
+        path = [(float(x), y) for x, y in points if y is not None]
         if path:
             paths.append(path)
     if not paths:
@@ -375,11 +371,7 @@ def _second_half(line: charts.Series) -> charts.Series:
     )
 
 
-def _finite(value: Any) -> bool:
-    return isinstance(value, int | float) and math.isfinite(value)
-
-
-def _summed(histograms: Sequence[Any]) -> list[float]:
+def _summed(histograms: Sequence[Sequence[int]]) -> list[float]:
     """Add up histograms of the same bins."""
-    found = [h for h in histograms if h and len(h) == len(histograms[0] or ())]
+    found = [h for h in histograms if h and len(h) == len(histograms[0])]
     return [float(sum(column)) for column in zip(*found, strict=True)]

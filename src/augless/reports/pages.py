@@ -5,11 +5,12 @@ from __future__ import annotations
 import itertools
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib import metadata
 from typing import Any
 
+from augless import trials
 from augless.reports import answers, buckets, evidence, examples, figures, tables
 from augless.reports.evidence import Evidence, Study
 
@@ -83,7 +84,6 @@ class Choice:
     names: list[str]
     rows: list[Tried]
     caption: str
-    value: Any
 
 
 @dataclass(frozen=True)
@@ -169,7 +169,7 @@ def _facts(found: Evidence) -> list[tuple[str, str]]:
     plan = found.plan
     entries = found.trial.entries
     done = [entry.record for entry in entries if entry.record is not None]
-    trained = sum(float(record.result.get("seconds") or 0) for record in done)
+    trained = sum(record.result.seconds for record in done)
     tuning = sum(sum(tables.tuned(found, corpus).values()) for corpus in plan.recipes)
     counts = [
         (len(plan.methods), "method"),
@@ -360,36 +360,32 @@ def _tuning(found: Evidence) -> list[str]:
 
 
 def _choices(found: Evidence) -> list[Choice]:
-    """List what tuning tried; of a shape that is not known, all that there is."""
+    """List what tuning tried."""
     listed = []
     for method, per_corpus in found.trial.chosen.items():
         for corpus, choice in per_corpus.items():
             style = _colour(found.styles.get(method, ""))
             where = corpus if len(found.studies) > 1 else ""
-            tried = choice.get("tried") if isinstance(choice, Mapping) else None
-            names, rows = _tried(found, choice, tried) if tried else ([], [])
-            seconds = tables.tuned(found, corpus).get(method)
-            spent = "" if seconds is None else f": {seconds:,.0f} seconds of training"
+            names, rows = _tried(found, choice)
+            spent = f": {choice.seconds:,.0f} seconds of training" if choice.seconds else ""
             caption = f"All that was tried, the best on the validation set first{spent}."
-            listed.append(Choice(method, style, where, names, rows, caption, choice))
+            listed.append(Choice(method, style, where, names, rows, caption))
     return listed
 
 
-def _tried(
-    found: Evidence, choice: Mapping[str, Any], tried: Sequence[Mapping[str, Any]]
-) -> tuple[list[str], list[Tried]]:
+def _tried(found: Evidence, choice: trials.Choice) -> tuple[list[str], list[Tried]]:
     """Lay out combinations, the best first: a column per hyper-parameter, then the score."""
     sign = -1 if found.studies[0].metric.higher_is_better else 1
-    tried = sorted(tried, key=lambda one: _rank(one.get("score"), sign))
-    keys = list(dict.fromkeys(key for entry in tried for key in entry.get("values", {})))
+    tried = sorted(choice.tried, key=lambda one: _rank(one.score, sign))
+    keys = list(dict.fromkeys(key for one in tried for key in one.values))
     rows = []
-    for entry in tried:
-        values, score = entry.get("values", {}), entry.get("score")
-        chosen, shown = values == choice.get("values"), entry.get("failure") or "—"
-        if score is not None:
-            shown = tables.number(score, tables.digits_of(score))
-        cells = [_value(values[key]) if key in values else "" for key in keys]
-        rows.append(Tried([*cells, f"{shown} ← chosen" if chosen else str(shown)], chosen))
+    for one in tried:
+        chosen = choice.best is not None and one.values == choice.best.values
+        shown = "—" if one.failure is None else str(one.failure)
+        if one.score is not None:
+            shown = tables.number(one.score, tables.digits_of(one.score))
+        cells = [_value(one.values[key]) if key in one.values else "" for key in keys]
+        rows.append(Tried([*cells, f"{shown} ← chosen" if chosen else shown], chosen))
     return [*keys, "validation score"], rows
 
 
@@ -417,7 +413,7 @@ def _signatures(found: Evidence) -> list[tuple[str, str]]:
 def _files(found: Evidence) -> list[tuple[str, str]]:
     """Name the files that the corpora were read from, with their SHA-256."""
     records = (entry.record for entry in found.trial.entries if entry.record is not None)
-    files = ((file["name"], file["sha256"]) for record in records for file in record.inputs)
+    files = ((file.name, file.sha256) for record in records for file in record.inputs)
     return list(dict.fromkeys(files))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from augless import metrics
@@ -164,14 +164,9 @@ def _smallest(contrast: Contrast | None, digits: int) -> str:
 
 def tuned(found: Evidence, corpus: str) -> dict[str, float]:
     """Return the seconds of training what was tried for methods, where they are known."""
-    seconds = {}
-    for method, choices in found.trial.chosen.items():
-        choice = choices.get(corpus)
-        tried = choice.get("tried", ()) if isinstance(choice, Mapping) else ()
-        known = [one["seconds"] for one in tried if one.get("seconds") is not None]
-        if known:
-            seconds[method] = sum(known)
-    return seconds
+    chosen = found.trial.chosen.items()
+    seconds = {method: of[corpus].seconds for method, of in chosen if corpus in of}
+    return {method: spent for method, spent in seconds.items() if spent}
 
 
 def _delta(study: Study, contrast: Contrast | None, digits: int) -> Delta | None:

@@ -10,13 +10,13 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
+from augless.contracts import UNK
 from augless.knobs import Knobs, Within
 
 if TYPE_CHECKING:
     from tokenizers import models
 
-SPECIALS = ("<pad>", "<bos>", "<eos>", "<unk>")
-PAD, BOS, EOS, UNK = range(len(SPECIALS))
+SPECIALS = ("<pad>", "<bos>", "<eos>", "<unk>")  # in the order of their ids in `contracts`
 ENOUGH = 2_000_000  # running words to learn subwords from; more change them hardly at all
 # Characters, with the space at the end: longer words are learnt from and spelt in parts, because
 # the time to learn grows with the square of a word's length. Text in words has none so long.

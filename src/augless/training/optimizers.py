@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import torch
 from torch import nn
@@ -31,19 +31,23 @@ class Sgd(Knobs):
         """Make the optimiser."""
         return torch.optim.SGD(parameters, lr=self.rate, momentum=self.momentum)
 
-    def rate_at(self, step: int, epoch: int) -> float:
-        """Return the rate of a step, counted from 1, in an epoch, counted from 1."""
+    def rate_at(self, step: int, epoch: int, steps: int) -> float:
+        """Return the rate of a step of so many, in an epoch; both counted from 1."""
         return self.rate * 0.5 ** (max(0, epoch - self.halve_after) if self.halve_after else 0)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Adam(Knobs):
-    """Adam with a linear warm-up and a rate that then falls as 1 / sqrt(step)."""
+    """Adam with a linear warm-up and a rate that then falls."""
 
     rate: Annotated[
         float, "highest learning rate, reached at the end of the warm-up", Within(0, 1e30)
     ] = 1e-3
-    warmup: Annotated[int, "steps until then; 0: the rate is constant", Within(0, 10**9)] = 1000
+    warmup: Annotated[int, "steps until then", Within(0, 10**9)] = 1000
+    schedule: Annotated[
+        Literal["inverse-sqrt", "linear"],
+        "then it falls as 1 / sqrt(step), but not if warmup is 0; or in a line to 0 at the end",
+    ] = "inverse-sqrt"
     beta1: Annotated[float, "memory of the mean gradient", AtLeast(0), Below(1)] = 0.9
     beta2: Annotated[float, "memory of the mean squared gradient", AtLeast(0), Below(1)] = 0.98
     epsilon: Annotated[float, "added to the denominator", Within(0, 1)] = 1e-9
@@ -53,8 +57,13 @@ class Adam(Knobs):
         betas = (self.beta1, self.beta2)
         return torch.optim.Adam(parameters, self.rate, betas, self.epsilon, fused=True)
 
-    def rate_at(self, step: int, epoch: int) -> float:
-        """Return the rate of a step, counted from 1, in an epoch, counted from 1."""
+    def rate_at(self, step: int, epoch: int, steps: int) -> float:
+        """Return the rate of a step of so many, in an epoch; both counted from 1."""
+        if self.schedule == "linear":
+            rise = step / self.warmup if self.warmup else 1.0
+            # Epochs of batches by tokens differ in length: what lies beyond has the last rate.
+            fall = max(1, steps - step + 1) / max(1, steps - self.warmup + 1)
+            return self.rate * min(1.0, rise, fall)
         if not self.warmup:
             return self.rate
         return self.rate * min(step / self.warmup, math.sqrt(self.warmup / step))

@@ -11,6 +11,8 @@ done on any machine. Hyper-parameters are chosen on the validation set alone, an
 decoded once by each final run.
 """
 
+from augless.errors import Failure
+from augless.trials.facts import Attempt, Choice, Input, Logged, Result, Score, TermLog
 from augless.trials.forecast import Forecast, Measured, forecast
 from augless.trials.jobs import Job
 from augless.trials.plans import BadPlan, Base, Method, Plan, Range, own, shipped
@@ -19,22 +21,30 @@ from augless.trials.running import Running, Status, collect, run
 from augless.trials.summary import Cell, Row, Table, table
 
 __all__ = [
+    "Attempt",
     "BadPlan",
     "BadRecord",
     "Base",
     "Cell",
+    "Choice",
     "Entry",
+    "Failure",
     "Forecast",
+    "Input",
     "Job",
+    "Logged",
     "Measured",
     "Method",
     "Plan",
     "Range",
     "Record",
+    "Result",
     "Row",
     "Running",
+    "Score",
     "Status",
     "Table",
+    "TermLog",
     "Trial",
     "collect",
     "forecast",

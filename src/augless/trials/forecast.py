@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from augless import data, recipes
+from augless.errors import Failure, code_of
 from augless.trials import jobs, running, worker
 from augless.trials.jobs import Book, Job, Progress
 from augless.trials.plans import Plan
@@ -106,10 +107,10 @@ def forecast(
     )
     book.prepare()
     known = book.jobs()
-    kinds: dict[str, Measured | str] = {}
+    kinds: dict[str, Measured | Failure] = {}
     names: dict[str, str] = {}
 
-    def measured(job: Job) -> Measured | str:
+    def measured(job: Job) -> Measured | Failure:
         kind = _kind(book, job)
         if kind not in kinds:
             progress(f"measuring {job.method} on {job.corpus}", 0, None)
@@ -123,7 +124,7 @@ def forecast(
         if book.record(job) is not None:
             found.append(Expected(job, 0.0, 1.0, DONE))
         elif (failure := book.failure(job)) is not None:
-            found.append(Expected(job, None, 0.0, failure))
+            found.append(Expected(job, None, 0.0, str(failure)))
         elif key in listed:  # two methods may come to the same run: it is done once
             found.append(Expected(job, 0.0, 0.0, "the same run as another"))
         else:
@@ -134,7 +135,7 @@ def forecast(
         listed.add(key)
     for job in _later(book):
         if (failure := book.failure(job)) is not None:
-            found.append(Expected(job, None, 0.0, failure))
+            found.append(Expected(job, None, 0.0, str(failure)))
             continue
         run = _expected(job, measured(job), 0.0, "after tuning")
         # Which values it will have is not known yet.
@@ -143,9 +144,9 @@ def forecast(
     return Forecast(found, jobs, fine)
 
 
-def _expected(job: Job, measured: Measured | str, share: float, note: str) -> Expected:
-    if isinstance(measured, str):
-        return Expected(job, None, 0.0, measured)
+def _expected(job: Job, measured: Measured | Failure, share: float, note: str) -> Expected:
+    if isinstance(measured, Failure):
+        return Expected(job, None, 0.0, str(measured))
     return Expected(job, measured.seconds(job.splits, share), share, note)
 
 
@@ -174,7 +175,7 @@ def _kind(book: Book, job: Job) -> str:
     return json.dumps([job.corpus, kept], sort_keys=True)
 
 
-def _measured(book: Book, job: Job, count: int, threads: int, device: str) -> Measured | str:
+def _measured(book: Book, job: Job, count: int, threads: int, device: str) -> Measured | Failure:
     """Measure a run in several processes at once; the slowest counts."""
     root = book.layout.root
     root.mkdir(parents=True, exist_ok=True)
@@ -210,7 +211,7 @@ def _measured(book: Book, job: Job, count: int, threads: int, device: str) -> Me
             result, errors = process.communicate()
             if process.returncode:
                 last = errors.decode("utf-8", "replace").strip().split("\n")[-1]
-                return f"exit code {process.returncode}: {last}"
+                return Failure(process.returncode, last)
             found.append(Measured(**json.loads(result)))
     return max(found, key=lambda one: one.seconds(job.splits))
 
@@ -281,7 +282,7 @@ def measure(order: worker.Order, began: float) -> Measured:
         step=spent / len(timed),
         startup=startup,
         epoch=spent / max(1, tokens) * int(lengths.sum()) + saves,
-        validation=0.0 if recipe.metric == "loss" else writing(recipe.validation, "valid"),
+        validation=0.0 if recipe.training.metric == "loss" else writing(recipe.validation, "valid"),
         decoding={split: writing(recipe.search, split) for split in held_out},
         epochs=settings.epochs,
         fixed=fixed,
@@ -295,5 +296,5 @@ def main() -> int:
         print(json.dumps(asdict(measure(worker.Order.read(sys.stdin.buffer.readline()), began))))
     except (ValueError, OSError, FloatingPointError) as error:
         print("; ".join(str(error).splitlines()), file=sys.stderr)
-        return worker.NOT_FINITE if isinstance(error, FloatingPointError) else worker.USAGE
+        return code_of(error)
     return 0

@@ -15,8 +15,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from augless import corpora, data, recipes, runs, storage, text
-from augless.trials import searching
-from augless.trials.plans import BadPlan, Plan, Values
+from augless.errors import BAD_DATA, Failure
+from augless.trials import facts, searching
+from augless.trials.facts import Values
+from augless.trials.plans import BadPlan, Plan
 from augless.trials.records import BadRecord, Record
 from augless.trials.spelling import written
 
@@ -26,7 +28,6 @@ if TYPE_CHECKING:  # brings torch, which help does without
 
 Purpose = Literal["tune", "final"]
 Progress = Callable[[str, int, int | None], None]
-Failure = str
 
 _PATIENCE = 5.0  # seconds; processes of a trial that was killed are gone by then
 
@@ -92,7 +93,7 @@ class Layout:
 
     def failure(self, identifier: str, splits: tuple[str, ...]) -> Path:
         """Why a run failed, for as long as it is not tried again."""
-        return storage.inside(self.root, "failures", f"{identifier}-{'-'.join(splits)}.txt")
+        return storage.inside(self.root, "failures", f"{identifier}-{'-'.join(splits)}.json")
 
     @property
     def plan(self) -> Path:
@@ -274,9 +275,9 @@ class Book:
                         tuned.add((corpus, source))
                         found += self.tuning(corpus, source)
                     choice = self.choice(corpus, source)
-                    if choice is None or choice["score"] is None:
+                    if choice is None or choice.best is None:
                         continue
-                    point = choice["values"]
+                    point = choice.best.values
                 else:
                     point = {}
                 found += [self.job(corpus, method, seed, point) for seed in self.plan.seeds]
@@ -303,21 +304,21 @@ class Book:
     def _try(self, corpus: str, method: str, point: Values) -> Job:
         return self.job(corpus, method, self.plan.tuning_seed, point, "tune")
 
-    def _outcome(self, corpus: str, method: str, point: Values) -> searching.Outcome | None:
+    def _outcome(self, corpus: str, method: str, point: Values) -> facts.Attempt | None:
         """Return what came of a combination; None while that is not known."""
         job = self._try(corpus, method, point)
         record, failure = self.record(job), self.failure(job)
         if record is None and failure is None:
             return None
-        score = record.scores["valid"][self.plan.metric]["value"] if record else None
-        seconds = record.result["seconds"] if record else None
-        return {"values": point, "score": score, "failure": failure, "seconds": seconds}
+        score = record.value("valid", self.plan.metric) if record else None
+        seconds = record.result.seconds if record else None
+        return facts.Attempt(values=point, score=score, failure=failure, seconds=seconds)
 
-    def choice(self, corpus: str, method: str) -> dict[str, Any] | None:
+    def choice(self, corpus: str, method: str) -> facts.Choice | None:
         """Return what was best on the validation set; None while that is not known.
 
         Of equals the first wins. A combination whose run failed is passed over; with every one
-        failed the score is None.
+        failed there is no best one.
         """
         from augless import metrics
 
@@ -327,15 +328,11 @@ class Book:
         if len(tried) < self.plan.budget:
             return None
         sign = 1 if metrics.METRICS[self.plan.metric].higher_is_better else -1
-        done = [entry for entry in tried if entry["score"] is not None]
-        best = max(done, key=lambda entry: sign * entry["score"], default=None)
-        return {
-            "values": best["values"] if best else {},
-            "score": best["score"] if best else None,
-            "metric": self.plan.metric,
-            "seed": self.plan.tuning_seed,
-            "tried": tried,
-        }
+        done = [(sign * one.score, one) for one in tried if one.score is not None]
+        best = max(done, key=lambda pair: pair[0], default=(0.0, None))[1]
+        return facts.Choice(
+            best=best, metric=self.plan.metric, seed=self.plan.tuning_seed, tried=tuple(tried)
+        )
 
     def resolved(self, job: Job) -> Resolved[Recipe]:
         """Return a run's recipe."""
@@ -401,15 +398,13 @@ class Book:
 
     def _corpora(self) -> dict[str, str]:
         try:
-            found = json.loads(self.layout.corpora.read_bytes())
-        except (OSError, ValueError, RecursionError):
+            return facts.parsed(dict[str, str], storage.read(self.layout.corpora, 1 << 26))
+        except (OSError, ValueError):
             return {}
-        return found if isinstance(found, dict) else {}
 
     def _remembered(self, job: Job) -> str | None:
         """Return the fingerprint that a corpus had when it was prepared here last."""
-        found = self._corpora().get(self._source(job))
-        return found if isinstance(found, str) else None
+        return self._corpora().get(self._source(job))
 
     def record(self, job: Job) -> Record | None:
         """Return what the run left, if it is done: here, or on whatever machine."""
@@ -468,7 +463,7 @@ class Book:
         resolved = self.resolved(job)
         for record in self._all:
             # All of a corpus' runs must have had the same files.
-            files = sorted(file["sha256"] for file in record.inputs) or [record.corpus]
+            files = sorted(file.sha256 for file in record.inputs) or [record.corpus]
             fit = self._stand_ins.get(job.corpus, files) == files
             if fit and same(record.recipe, resolved) and _covers(record, job, self.plan.metrics):
                 self._stand_ins[job.corpus] = files
@@ -479,19 +474,21 @@ class Book:
         """Return why the run failed, if it did."""
         prepared = self.prepared(job)
         if isinstance(prepared, corpora.BadData):
-            return " ".join(str(prepared).split()) if self.record(job) is None else None
+            why = " ".join(str(prepared).split())
+            return Failure(BAD_DATA, why) if self.record(job) is None else None
         identifier = self.identifier(job) or ""
         if self.retry and (identifier, job.splits) not in self.failed:
             return None
-        with contextlib.suppress(OSError):
-            return self.layout.failure(identifier, job.splits).read_text("utf-8")
+        with contextlib.suppress(OSError, ValueError):
+            content = storage.read(self.layout.failure(identifier, job.splits), 1 << 16)
+            return facts.parsed(Failure, content)
         return None
 
     def fail(self, identifier: str, splits: tuple[str, ...], why: Failure) -> None:
         """Take note of why a run failed, for reports too."""
         path = self.layout.failure(identifier, splits)
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(why, "utf-8")
+        storage.replace(path, json.dumps(dataclasses.asdict(why)).encode())
         self.failed.add((identifier, splits))
 
 

@@ -13,10 +13,9 @@ from typing import Any, Literal, get_args
 from augless import metrics, recipes
 from augless.recipes import reading
 from augless.trials import spelling
+from augless.trials.facts import Values
 from augless.trials.spelling import literal
 
-Values = dict[str, Any]
-"""dotted key of a recipe -> value; a table that has a name stands for a whole choice"""
 Published = dict[str, dict[str, float]]
 """label of a corpus -> metric -> number in the paper"""
 View = Literal["table", "samples", "sweep"]
@@ -279,7 +278,9 @@ def _read(plan: str) -> tuple[str, dict[str, Any]]:
             return path.stem, tomllib.loads(path.read_bytes().decode("utf-8"))
         except FileNotFoundError:
             raise BadPlan(f"there is no plan file {plan}") from None
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        except RecursionError:
+            raise BadPlan(f"{plan} is not a plan: its tables are nested too deeply") from None
+        except ValueError as error:  # a number of thousands of digits, too
             raise BadPlan(f"{plan} is not TOML: {error}") from None
     if plan not in (_OWN, *shipped()):
         raise BadPlan(

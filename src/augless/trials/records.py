@@ -9,18 +9,22 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
+import pydantic
 from numpy.typing import NDArray
 
-from augless import runs, storage
+from augless import metrics, runs, storage
+from augless.errors import Failure
+from augless.trials import facts
 
 if TYPE_CHECKING:
     from augless.trials.plans import Plan
@@ -33,51 +37,73 @@ SIDES = ("test.source", "test.reference")
 _RECORD = "record.json"
 _LARGEST = 1 << 28  # bytes of a file; nothing of ours comes near
 _COUNTS = (np.uint8, np.uint16, np.uint32)  # most statistics are counts: a byte or two each
-_KEPT = {
-    "id": str,
-    "name": str,
-    "recipe": dict,
-    "seed": int,
-    "corpus": str,
-    "versions": dict,
-    "command": str,
-    "result": dict,
-    "scores": dict,
-    "history": list,
-}
 
 
 class BadRecord(ValueError):  # noqa: N818  # named for what it is, as BadRun and BadRecipe are
     """A folder that holds no record, or one that is not what was written."""
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Record:
-    """What a finished run leaves: small, committed, counts as done on any machine."""
+@dataclass(frozen=True, kw_only=True)
+class Facts:
+    """What record.json says."""
 
-    id: str
+    id: Annotated[str, pydantic.AfterValidator(storage.identifier)]
     """fingerprint of the recipe's identity and the prepared corpus, as in the run's name"""
     name: str
     """the recipe's"""
-    recipe: dict[str, Any]
+    recipe: dict[str, pydantic.JsonValue]
     """dotted key -> value"""
-    seed: int
+    seed: facts.Count
     corpus: str
     """fingerprint of the prepared corpus"""
     versions: dict[str, str]
     command: str
     """how to repeat it"""
-    result: dict[str, Any]
-    """steps, epochs, samples, tokens, seconds, best"""
-    scores: dict[str, dict[str, dict[str, Any]]]
-    """split -> metric -> "value" and "signature"; a value that is not finite is None"""
+    result: facts.Result
+    scores: facts.Scores
+    history: tuple[facts.Logged, ...]
+    """what was logged: every epoch, and at most about 200 intervals"""
+    inputs: tuple[facts.Input, ...] = ()
+    """files that the corpus was read from; older records have none"""
+
+    @functools.cached_property
+    def terms(self) -> tuple[facts.Term, ...]:
+        """The objective."""
+        return facts.terms_of(self.recipe)
+
+    @property
+    def epochs(self) -> list[facts.Logged]:
+        """What was logged after epochs."""
+        return [entry for entry in self.history if entry.kind == "epoch"]
+
+    @property
+    def unweighted(self) -> dict[str, pydantic.JsonValue]:
+        """The recipe without its seed and its terms."""
+        return {k: v for k, v in self.recipe.items() if k != "seed" and not k.startswith("terms.")}
+
+    @property
+    def weighted_term(self) -> int | None:
+        """Which term of the objective weighs its samples, the first if several do."""
+        return next((place for place, term in enumerate(self.terms) if term.weighs), None)
+
+    def value(self, split: str, metric: str) -> float | None:
+        """Return a score, None if there is none or it is not finite."""
+        score = self.scores.get(split, {}).get(metric)
+        return score.value if score else None
+
+    def signature(self, split: str, metric: str) -> str:
+        """Return how a split was scored; nothing if it was not."""
+        score = self.scores.get(split, {}).get(metric)
+        return score.signature if score else ""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Record(Facts):
+    """What a finished run leaves: small, committed, counts as done on any machine."""
+
     statistics: dict[str, NDArray[np.float64]]
     """"test/bleu" -> (N, K); "test/nats" -> (N,); "test/length" and "test/source_length" -> (N,),
-    ids of reference and source without the end symbol"""
-    history: list[dict[str, Any]]
-    """what was logged: every epoch, and at most about 200 intervals"""
-    inputs: list[dict[str, Any]] = field(default_factory=list)
-    """name, bytes and SHA-256 of each file that the corpus was read from"""
+    ids of reference and source without the end symbol; a table that is not finite is left out"""
     hypotheses: dict[str, list[str]] | None = None
     """split -> lines, and `SIDES`; beside the run, not in the record that is committed"""
 
@@ -87,15 +113,16 @@ class Record:
         record = self
         with contextlib.suppress(BadRecord):
             record = self._joined(Record.load(folder))
-        tensors = _packed(record.statistics)
-        digest = _digest(tensors)
-        content = {"format": FORMAT, **{key: getattr(record, key) for key in _KEPT}}
-        content |= {"inputs": record.inputs, "statistics": digest}
+        tensors = packed(record.statistics)
+        digest = sha256(tensors)
+        kept = {knob.name: getattr(record, knob.name) for knob in fields(Facts)}
+        plain = pydantic.TypeAdapter(Facts).dump_python(Facts(**kept))
+        content = {"format": FORMAT, **plain, "statistics": digest}
         storage.inside(folder.parent, folder.name)  # no link
         folder.mkdir(parents=True, exist_ok=True)
         # Under a name of its own, so that one rename takes the old record's place with both files.
         storage.replace(folder / _statistics(digest), tensors)
-        storage.replace(folder / _RECORD, _document(runs.finite(content)))
+        storage.replace(folder / _RECORD, document(runs.finite(content)))
         others = re.compile(rf"(?!{digest[:8]})".join(("statistics-", r"[0-9a-f]{8}\.safetensors")))
         storage.discard(folder, others)
 
@@ -116,28 +143,23 @@ class Record:
             content = json.loads(raw)
             if not isinstance(content, dict) or content.get("format") != FORMAT:
                 raise BadRecord(f"it does not have the format {FORMAT!r}")
-            content.pop("sha256", None)
-            if _document(content) != raw:
-                raise BadRecord(f"{_RECORD} is not what was written")
-            for key, kind in _KEPT.items():
-                if not isinstance(content.get(key), kind):
-                    raise BadRecord(f"it has no {kind.__name__} {key!r}")
-            storage.identifier(content["id"])
             digest = content.get("statistics")
+            rest = {key: value for key, value in content.items() if key != "sha256"}
+            if document(rest) != raw:
+                raise BadRecord(f"{_RECORD} is not what was written")
             if not isinstance(digest, str) or not re.fullmatch("[0-9a-f]{64}", digest):
                 raise BadRecord("it has no SHA-256 of its statistics")
+            said = facts.parsed(Facts, raw)
             tensors = storage.read(folder / _statistics(digest), _LARGEST)
-            if _digest(tensors) != digest:
+            if sha256(tensors) != digest:
                 raise BadRecord(f"{_statistics(digest)} is not what was written")
-            statistics = _unpacked(tensors)
-        except (OSError, ValueError, KeyError, RecursionError) as error:
+            statistics = _checked(_unpacked(tensors), said.scores)
+        except (OSError, ValueError, RecursionError) as error:
             reason = "it is not there" if isinstance(error, FileNotFoundError) else error
             raise BadRecord(f"{folder} holds no record that can be used: {reason}") from None
-        inputs = content.get("inputs", [])  # older records have none
-        if not isinstance(inputs, list):
-            raise BadRecord(f"{folder} holds no record that can be used: its inputs are no list")
-        kept = {key: content[key] for key in _KEPT}
-        return Record(statistics=statistics, inputs=inputs, **kept)
+        return Record(
+            **{f.name: getattr(said, f.name) for f in fields(Facts)}, statistics=statistics
+        )
 
     def with_hypotheses(self, folder: str | Path) -> Record:
         """Return the record with the lines that lie in a folder, if they do."""
@@ -167,7 +189,7 @@ class Entry:
     seed: int
     record: Record | None
     """None: not done yet, or failed"""
-    failure: str | None
+    failure: Failure | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -179,10 +201,9 @@ class Trial:
     sources: dict[str, list[str]]
     """label of the recipe -> lines of the test set"""
     references: dict[str, list[str]]
-    chosen: dict[str, dict[str, Any]]
-    """method -> label of the recipe -> what was chosen on the validation set: "values" (dotted key
-    -> value), "score", "metric", "seed", and "tried", a list of {"values", "score", "failure",
-    "seconds"}; methods without knobs to tune are not here"""
+    chosen: dict[str, dict[str, facts.Choice]]
+    """method -> label of the recipe -> what was chosen on the validation set; methods without
+    hyper-parameters to tune are not here"""
     command: str = ""
     """how to repeat all of it"""
     notes: tuple[str, ...] = ()
@@ -194,7 +215,8 @@ class Trial:
         return all(entry.record is not None for entry in self.entries)
 
 
-def _packed(statistics: Mapping[str, NDArray[np.float64]]) -> bytes:
+def packed(statistics: Mapping[str, NDArray[np.float64]]) -> bytes:
+    """Return statistics as a file has them."""
     from safetensors import numpy as safetensors
 
     return safetensors.save({name: _narrow(table) for name, table in statistics.items()})
@@ -211,6 +233,34 @@ def _unpacked(content: bytes) -> dict[str, NDArray[np.float64]]:
     return {name: table.astype(np.float64) for name, table in sorted(tables.items())}
 
 
+def _checked(
+    tables: dict[str, NDArray[np.float64]], scores: facts.Scores
+) -> dict[str, NDArray[np.float64]]:
+    """Refuse tables of other shapes than what is said of them; leave out what is not finite."""
+    rows: dict[str, set[int]] = {}
+    for name, table in tables.items():
+        split, _, what = name.partition("/")
+        if table.ndim not in (1, 2) or not table.size:
+            raise BadRecord(f"the statistics {name[:80]!r} are of no sentences")
+        rows.setdefault(split, set()).add(len(table))
+        scored = what in scores.get(split, {}) and what in metrics.METRICS
+        if scored and (table.ndim != 2 or table.shape[1] != _width(what)):
+            raise BadRecord(f"the statistics of {what} do not have its shape")
+    if uneven := [split for split, sizes in rows.items() if len(sizes) > 1]:
+        raise BadRecord(f"the statistics of {uneven[0][:80]!r} are not all of as many sentences")
+    # All are counts or nats; cross-entropies of nearly 0 may be rounded to less.
+    fine = {name: ((t >= -1e-6) & (t <= facts.LARGEST**3)).all() for name, t in tables.items()}
+    return {name: table for name, table in tables.items() if fine[name]}
+
+
+@functools.cache
+def _width(metric: str) -> int:
+    """Return how many statistics a metric has of a sentence."""
+    some: list[str] = ["a"]
+    one = np.ones(1)
+    return int(metrics.score(metric, some, some, nats=one, tokens=one).statistics.shape[1])
+
+
 def _narrow(table: NDArray[np.float64]) -> NDArray[Any]:
     """Return the same numbers in as few bytes as hold them exactly."""
     for kind in _COUNTS:
@@ -222,13 +272,14 @@ def _narrow(table: NDArray[np.float64]) -> NDArray[Any]:
     return np.ascontiguousarray(table)
 
 
-def _digest(content: bytes) -> str:
+def sha256(content: bytes) -> str:
+    """Return the SHA-256 of a file's content."""
     return hashlib.sha256(content).hexdigest()
 
 
-def _document(content: Mapping[str, Any]) -> bytes:
+def document(content: Mapping[str, Any]) -> bytes:
     """Write a table as JSON that ends with the SHA-256 of the rest; a line per key, for diffs."""
-    whole = {**content, "sha256": _digest(json.dumps(content, allow_nan=False).encode())}
+    whole = {**content, "sha256": sha256(json.dumps(content, allow_nan=False).encode())}
     lines = [f"{json.dumps(k)}: {json.dumps(v, allow_nan=False)}" for k, v in whole.items()]
     return ("{\n" + ",\n".join(lines) + "\n}\n").encode()
 

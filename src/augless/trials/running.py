@@ -13,10 +13,10 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from augless import corpora, metrics, runs, storage
-from augless.trials import jobs, worker
+from augless.errors import BUG, Failure
+from augless.trials import facts, jobs, worker
 from augless.trials.jobs import Book, Job, Layout, Progress
 from augless.trials.plans import Plan
 from augless.trials.records import SIDES, Entry, Trial
@@ -141,20 +141,22 @@ def summarised(book: Book) -> Trial:
     entries: list[Entry] = []
     sources, references = {}, {}
     notes = []
-    chosen: dict[str, dict[str, Any]] = {}
+    chosen: dict[str, dict[str, facts.Choice]] = {}
     known = book.jobs()
     for corpus in plan.recipes:
         for method, knobs in plan.methods.items():
             source = knobs.matches or method
-            point, blocked = {}, None
+            point: facts.Values = {}
+            blocked: Failure | None = None
             if source in plan.tune:
                 choice = book.choice(corpus, source)
                 if choice is not None:
                     chosen.setdefault(source, {})[corpus] = choice
-                    point = choice["values"]
-                    if choice["score"] is None:
-                        reasons = [entry["failure"] for entry in choice["tried"]]
-                        blocked = f"nothing could be chosen for {source}: {reasons[0]}"
+                    point = choice.best.values if choice.best else {}
+                    if choice.best is None:
+                        first = choice.tried[0].failure or Failure(BUG, "no score is finite")
+                        why = f"nothing could be chosen for {source}: {first.why}"
+                        blocked = Failure(first.code, why)
             ready = source not in plan.tune or (bool(point) and blocked is None)
             for seed in plan.seeds:
                 record, failure = None, blocked
@@ -295,7 +297,7 @@ class _Pool:
             return True
         return bool(lines)
 
-    def _ended(self, identifier: str, reason: str) -> None:
+    def _ended(self, identifier: str, reason: Failure) -> None:
         child = self.children.pop(identifier)
         self.seen += max(0, _Progress.of(child.folder).samples - child.samples)
         self.book.refresh(identifier)
@@ -343,7 +345,7 @@ class _Pool:
         sign = 1 if metrics.METRICS[plan.metric].higher_is_better else -1
         best: dict[str, tuple[Job, float]] = {}
         for job, record in zip(known, records, strict=True):
-            value = record.scores["valid"][plan.metric]["value"] if record else None
+            value = record.value("valid", plan.metric) if record else None
             if value is not None and (
                 job.corpus not in best or sign * value > sign * best[job.corpus][1]
             ):
@@ -381,8 +383,8 @@ class _Pool:
             epochs=recipe.training.epochs,
             step=at.step,
             share=min(1.0, at.samples / max(1.0, _samples(self.book, child.job))),
-            score=at.scores.get(recipe.metric),
-            score_name=recipe.metric,
+            score=at.scores.get(recipe.training.metric),
+            score_name=recipe.training.metric,
             seconds=time.monotonic() - child.began,
         )
 
@@ -394,21 +396,19 @@ class _Progress:
     epoch: int = 0
     step: int = 0
     samples: int = 0
-    scores: dict[str, float] = field(default_factory=dict)
+    scores: dict[str, float | None] = field(default_factory=dict)
 
     @staticmethod
     def of(folder: Path) -> _Progress:
         try:
-            history = runs.Run.open(folder).metrics()
-        except (runs.BadRun, OSError):  # not begun yet
+            history = facts.history_of(runs.Run.open(folder).metrics())
+        except (ValueError, OSError):  # not begun yet
             return _Progress()
         if not history:
             return _Progress()
         last = history[-1]
-        scores: dict[str, float] = next(
-            (r["scores"] for r in reversed(history) if "scores" in r), {}
-        )
-        return _Progress(last["epoch"], last["step"], last["samples"], scores)
+        scores = next((entry.scores for entry in reversed(history) if entry.scores), {})
+        return _Progress(last.epoch, last.step, last.samples, scores)
 
 
 def share(book: Book, job: Job) -> float:
@@ -428,11 +428,11 @@ def _samples(book: Book, job: Job) -> float:
     return float(prepared.manifest["splits"]["train"] * book.resolved(job).recipe.training.epochs)
 
 
-def _reason(code: int, log: Path) -> str:
+def _reason(code: int, log: Path) -> Failure:
     """Say why a process ended: its code and the last line it printed."""
     if code < 0:
         with contextlib.suppress(ValueError):
-            return f"killed by {signal.Signals(-code).name}; see {log}"
-        return f"killed by signal {-code}; see {log}"
+            return Failure(BUG, f"killed by {signal.Signals(-code).name}; see {log}")
+        return Failure(BUG, f"killed by signal {-code}; see {log}")
     lines = [line for line in log.read_text("utf-8", "replace").split("\n") if line.strip()]
-    return f"exit code {code}: {lines[-1].strip()[:300] if lines else 'it said nothing'}"
+    return Failure(code, lines[-1].strip()[:300] if lines else "it said nothing")

@@ -12,17 +12,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from augless import metrics
-from augless.trials.plans import BadPlan, Plan, Range, Space, Values
+from augless.trials.facts import Attempt, Values
+from augless.trials.plans import BadPlan, Plan, Range, Space
 from augless.trials.spelling import literal
 
 if TYPE_CHECKING:  # an extra, and slow to load
     import optuna
 
-Outcome = dict[str, Any]
-"""what came of a point: its "score", None if it failed, and whatever else there is to say"""
-Told = Callable[[Values], Outcome | None]
+Told = Callable[[Values], Attempt | None]
 """point -> what came of it, None while that is not known"""
-Known = list[tuple[Values, Outcome | None]]
+Known = list[tuple[Values, Attempt | None]]
 
 
 class Search:
@@ -95,7 +94,7 @@ class Search:
             if not whole or trial.distributions != self._distributions:
                 return False
             outcome = told(self._point(trial.params)) if trial.state.is_finished() else None
-            if outcome is not None and outcome["score"] != trial.value:
+            if outcome is not None and outcome.score != trial.value:
                 return False
         return True
 
@@ -122,9 +121,9 @@ class Search:
             outcome = told(point)
             found.append((point, outcome))
             if outcome is not None and not over:
-                failed = outcome["score"] is None
+                failed = outcome.score is None
                 state = optuna.trial.TrialState.FAIL if failed else None
-                study.tell(k, outcome["score"], state=state)
+                study.tell(k, outcome.score, state=state)
         return found
 
     def _point(self, params: Mapping[str, Any]) -> Values:

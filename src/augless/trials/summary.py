@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from augless import metrics
+from augless.errors import Failure
 from augless.trials.plans import Plan
 from augless.trials.records import Record, Trial
 
@@ -22,7 +23,7 @@ class Cell:
     """A method on a corpus."""
 
     values: dict[int, float]
-    """seed -> the plan's metric on the test set"""
+    """seed -> the plan's metric on the test set, where it is finite"""
     mean: float | None
     deviation: float | None
     """over seeds; None where there is one"""
@@ -39,7 +40,7 @@ class Cell:
     """of training, the mean over seeds"""
     samples: float | None
     """that training saw, the mean over seeds"""
-    failures: dict[int, str]
+    failures: dict[int, Failure]
     """seed -> why there is no value"""
 
 
@@ -77,7 +78,7 @@ def table(trial: Trial, *, trials: int = 10_000) -> Table:
     """Summarise a trial by the evidence protocol; the same trial gives the same table."""
     plan = trial.plan
     done: dict[tuple[str, str], dict[int, Record]] = {}
-    failures: dict[tuple[str, str], dict[int, str]] = {}
+    failures: dict[tuple[str, str], dict[int, Failure]] = {}
     for entry in trial.entries:
         key = (entry.corpus, entry.method)
         if entry.record is not None:
@@ -122,12 +123,9 @@ def table(trial: Trial, *, trials: int = 10_000) -> Table:
 def score_of(record: Record, metric: str, split: str = "test") -> metrics.Score:
     """Return a record's score, its statistics with it, as it was computed."""
     found = record.scores[split][metric]
-    kind = metrics.METRICS[metric]
-    value = found["value"]
-    statistics_ = record.statistics[f"{split}/{metric}"]
-    return metrics.Score(
-        kind(), float("nan") if value is None else value, found["signature"], statistics_
-    )
+    value = float("nan") if found.value is None else found.value
+    table = record.statistics[f"{split}/{metric}"]
+    return metrics.Score(metrics.METRICS[metric](), value, found.signature, table)
 
 
 def _compared(
@@ -143,7 +141,7 @@ def _compared(
         key: [score_of(records[seed], plan.metric) for seed in plan.seeds]
         for key, records in done.items()
         if all(seed in records for seed in plan.seeds)
-        and all(r.scores["test"][plan.metric]["value"] is not None for r in records.values())
+        and all(_comparable(record, plan.metric) for record in records.values())
     }
     ways = {key: _way(scores) for key, scores in whole.items()}
 
@@ -169,9 +167,13 @@ def _compared(
     return against(plan.baseline, plan.methods), controlled
 
 
-def _way(scores: Sequence[metrics.Score]) -> tuple[str, int] | None:
+def _comparable(record: Record, metric: str) -> bool:
+    return record.value("test", metric) is not None and f"test/{metric}" in record.statistics
+
+
+def _way(scores: Sequence[metrics.Score]) -> tuple[str, tuple[int, ...]] | None:
     """Return the signature and sentences of all seeds, None where seeds differ in them."""
-    ways = {(score.signature, len(score.statistics)) for score in scores}
+    ways = {(score.signature, score.statistics.shape) for score in scores}
     return ways.pop() if len(ways) == 1 else None
 
 
@@ -180,22 +182,23 @@ def _cell(
     method: str,
     corpus: str,
     records: Mapping[int, Record],
-    failures: dict[int, str],
+    failures: dict[int, Failure],
     baseline: metrics.Comparison | None,
     control: metrics.Comparison | None,
 ) -> Cell:
     ordered = [records[seed] for seed in plan.seeds if seed in records]
     scores = {}
     for name in plan.metrics:
-        found = [record.scores["test"][name]["value"] for record in ordered]
-        if found and None not in found:
-            scores[name] = _spread(found)
+        values = [record.value("test", name) for record in ordered]
+        known = [value for value in values if value is not None]
+        if known and len(known) == len(values):
+            scores[name] = _spread(known)
     mean, deviation = scores.get(plan.metric, (None, None))
     return Cell(
         values={
-            seed: records[seed].scores["test"][plan.metric]["value"]
+            seed: value
             for seed in plan.seeds
-            if seed in records
+            if seed in records and (value := records[seed].value("test", plan.metric)) is not None
         },
         mean=mean,
         deviation=deviation,
@@ -204,8 +207,8 @@ def _cell(
         control=control,
         control_name=plan.control_of(method) if method in plan.methods else None,
         published=plan.published(method, corpus),
-        seconds=_mean([record.result["seconds"] for record in ordered]),
-        samples=_mean([record.result["samples"] for record in ordered]),
+        seconds=_mean([record.result.seconds for record in ordered]),
+        samples=_mean([record.result.samples for record in ordered]),
         failures=failures,
     )
 
@@ -228,7 +231,7 @@ def _signatures(trial: Trial) -> tuple[dict[str, dict[str, str]], list[str]]:
             continue
         here = found.setdefault(entry.corpus, {})
         for metric in trial.plan.metrics:
-            signature = entry.record.scores["test"][metric]["signature"]
+            signature = entry.record.signature("test", metric)
             if here.setdefault(metric, signature) != signature:
                 differing.append(
                     f"{metric} on {entry.corpus} was scored in several ways: methods that were "

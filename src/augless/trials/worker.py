@@ -19,20 +19,20 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
-from augless import corpora, data, metrics, recipes, runs
-from augless.trials import jobs, records
+from augless import data, metrics, recipes, runs
+from augless.errors import BUG, STOPPED, code_of
+from augless.trials import facts, jobs, records
 
 if TYPE_CHECKING:
     from augless.recipes.following import Recipe
 
-BUG, USAGE, BAD_DATA, BAD_RUN, IO_ERROR, BUSY, NOT_FINITE, STOPPED = 1, 2, 3, 4, 5, 6, 7, 75
 GRACE = 30.0
 """seconds that an orphan has to save, and that a run may still be held by one"""
 SIGNAL = b"signal "
@@ -138,22 +138,11 @@ def _become(order: Order, life: int) -> NoReturn:
 
 def _work(order: Order, stopping: threading.Event) -> int:
     """Follow an order; what goes wrong is a code and a line at the end of the log."""
-    from augless import training
-
     print(f"{time.strftime('%Y-%m-%d %H:%M:%S')} {order.job.command}", flush=True)
-    codes: list[tuple[type[Exception], int]] = [
-        (recipes.BadRecipe, USAGE),
-        (corpora.BadData, BAD_DATA),
-        (data.BadStore, BAD_DATA),
-        (runs.BadRun, BAD_RUN),
-        (runs.Busy, BUSY),
-        (training.NotFinite, NOT_FINITE),
-        (OSError, IO_ERROR),
-    ]
     try:
         return _follow(order, stopping)
     except Exception as error:
-        code = next((code for kind, code in codes if isinstance(error, kind)), BUG)
+        code = code_of(error)
         if code == BUG:
             traceback.print_exc()
         said = "; ".join(str(error).splitlines())
@@ -205,7 +194,7 @@ def _score(order: Order, run: runs.Run, resolved: recipes.Resolved[Recipe]) -> N
     recipe = resolved.recipe
     prepared = data.prepare(recipe.corpus, recipe.text, layout.prepared, name=resolved.name)
     writer = following.writer(run.folder, order.device)  # type: ignore[arg-type]  # checked
-    scores: dict[str, dict[str, dict[str, Any]]] = {}
+    scores: facts.Scores = {}
     statistics = {}
     hypotheses = {}
     for split in job.splits:
@@ -220,7 +209,8 @@ def _score(order: Order, run: runs.Run, resolved: recipes.Resolved[Recipe]) -> N
         for name in order.metrics:
             metric = _metric(name, prepared)
             found = metrics.score(metric, hypotheses[split], references, nats=nats, tokens=tokens)
-            scores[split][name] = {"value": found.value, "signature": found.signature}
+            value = found.value if math.isfinite(found.value) else None
+            scores[split][name] = facts.Score(value, found.signature)
             statistics[f"{split}/{name}"] = found.statistics
             print(f"{split} {name} {found.value:.4f}", flush=True)
         statistics[f"{split}/nats"] = nats
@@ -235,30 +225,30 @@ def _score(order: Order, run: runs.Run, resolved: recipes.Resolved[Recipe]) -> N
         recipe=jobs.settled(resolved),
         seed=job.seed,
         corpus=prepared.fingerprint,
-        inputs=prepared.manifest["inputs"],
+        inputs=facts.parsed(tuple[facts.Input, ...], prepared.manifest["inputs"]),
         versions={key: str(value) for key, value in run.versions.items()},
         command=f"{jobs.portable(job, resolved)} --threads {order.threads} --device {order.device}",
-        result=result,
+        result=facts.parsed(facts.Result, result),
         scores=scores,
         statistics=statistics,
-        history=thinned(run.metrics()),
+        history=thinned(facts.history_of(run.metrics())),
     ).save(layout.record(order.identifier))
     # Its best model stays; what it would have gone on from is three times as large.
     run.forget()
 
 
-def thinned(history: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def thinned(history: Sequence[facts.Logged]) -> tuple[facts.Logged, ...]:
     """Keep every epoch of a run's history, and evenly spaced ones of what lies between."""
-    between = sum(record.get("kind") == "interval" for record in history)
+    between = sum(entry.kind == "interval" for entry in history)
     every, seen = -(-between // INTERVALS) or 1, 0
     kept = []
-    for record in history:
-        if record.get("kind") == "interval":
+    for entry in history:
+        if entry.kind == "interval":
             seen += 1
             if seen % every:
                 continue
-        kept.append(record)
-    return kept
+        kept.append(entry)
+    return tuple(kept)
 
 
 def _metric(name: str, prepared: data.Prepared) -> metrics.Metric:

@@ -1,0 +1,65 @@
+"""What several test modules need: records, trials and waiting, made in one place."""
+
+import contextlib
+import time
+from pathlib import Path
+
+import numpy as np
+
+from augless import trials
+from augless.trials import facts
+
+
+def score(value, signature="s"):
+    return trials.Score(value, signature)
+
+
+def scores(value=1.0, metric="perplexity", splits=("valid", "test"), signature="s"):
+    return {split: {metric: score(value, signature)} for split in splits}
+
+
+def record(**changes):
+    """Make a record; its result and its history may be given as JSON has them."""
+    generator = np.random.default_rng(0)
+    whole = {
+        "id": "0123456789ab",
+        "name": "toy",
+        "recipe": {"seed": 1},
+        "seed": 1,
+        "corpus": "c",
+        "versions": {"torch": "2"},
+        "command": "augless train toy",
+        "result": {"steps": 3, "seconds": 1.5, "samples": 30},
+        "scores": {"valid": {"bleu": score(12.5)}},
+        "statistics": {
+            "valid/bleu": generator.integers(0, 300, (5, 10)).astype(np.float64),
+            "valid/nats": generator.random(5),
+        },
+        "history": [{"kind": "epoch", "step": 3}],
+    } | changes
+    whole["result"] = facts.parsed(trials.Result, whole["result"])
+    whole["history"] = facts.parsed(tuple[trials.Logged, ...], whole["history"])
+    return trials.Record(**whole)
+
+
+def until(condition, seconds=240):
+    """Wait for a condition, however slow the machine; fail if it never holds."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def descendants(process):
+    """List the processes that a process has started, and those that they have."""
+    found = []
+    with contextlib.suppress(OSError):  # it may end meanwhile
+        for path in Path(f"/proc/{process}/task").glob("*/children"):
+            for child in map(int, path.read_text().split()):
+                found += [child, *descendants(child)]
+    return found
+
+
+def alive(processes):
+    """List those processes that still run; one that nobody has waited for yet does not."""
+    return [pid for pid in processes if Path(f"/proc/{pid}/cwd").exists()]
