@@ -76,7 +76,7 @@ def summary(prepared: data.Prepared) -> str:
             lines.append(f"{split}: {numbers['read']:,} pairs read; dropped: {reasons or 'none'}")
     shared = manifest["statistics"]["train"]["shared"]
     lines.append(f"training pairs that are in another split too: {shared:,}")
-    if cut := manifest["statistics"]["train"]["cut words"]:
+    if cut := manifest["statistics"]["train"]["cut_words"]:
         longest = text.LONGEST_WORD - 1
         lines.append(f"{cut:,} words of more than {longest} characters were cut into parts")
     lines.append(f"vocabulary: {' / '.join(f'{n:,}' for n in manifest['vocabulary'])}")
