@@ -21,7 +21,8 @@ import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from augless import corpora, data, text
+from augless import corpora, data, storage, text
+from augless.cli import preparing as preparing_verb
 from augless.ranks import Ranks
 from test_text import ATOMS
 
@@ -86,7 +87,7 @@ def test_what_is_handed_to_a_worker_shares_what_it_memoises():
 
 
 def test_the_bytes_are_the_same_for_any_number_of_workers(tmp_path, monkeypatch):
-    monkeypatch.setattr(data.preparing, "BLOCK", 100)
+    monkeypatch.setattr(data.workers, "BLOCK", 100)
     alone = data.prepare(TOY, SMALL, tmp_path / "1", name="toy")
     for workers in (2, 3):
         together = data.prepare(TOY, SMALL, tmp_path / str(workers), name="toy", workers=workers)
@@ -125,26 +126,59 @@ def test_a_killed_prepare_leaves_nothing_half_made(tmp_path):
     data.Prepared.open(folder).verify()
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_learning_the_vocabulary_can_be_interrupted(tmp_path, number):
+    for side in ("de", "en"):  # a word that takes many minutes as a whole
+        (tmp_path / f"train.{side}").write_text("0123456789abcdef" * 100_000 + "\n")
+    script = (
+        "from augless import cli\n"
+        "from augless.text import vocabularies\n"
+        "vocabularies.LONGEST_WORD = 10**9\n"
+        "cli.main()\n"
+    )
+    verb = ("prepare", "files", "corpus.path=.", "corpus.languages=de,en")
+    process = subprocess.Popen(
+        [sys.executable, "-c", script, *verb], cwd=tmp_path, stderr=subprocess.PIPE, text=True
+    )
+    while "learning the vocabulary" not in process.stderr.readline():
+        assert process.poll() is None
+    process.send_signal(number)
+    process.communicate(timeout=120)
+    assert process.returncode == 128 + number
+    assert not list((tmp_path / "data").iterdir())
+
+
+def test_words_that_are_cut_are_counted_in_the_statistics(tmp_path):
+    for side in ("de", "en"):
+        (tmp_path / f"train.{side}").write_text("ein Haus\n" * 5 + "x" * 3000 + " Haus\n")
+    corpus = corpora.CORPORA["files"](path=tmp_path, languages=("de", "en"))
+    settings = data.Settings(vocabulary=text.Subwords(size=60))
+    prepared = data.prepare(corpus, settings, tmp_path / "data", name="mine")
+    assert prepared.manifest["statistics"]["train"]["cut_words"] == 2
+    assert "2 words of more than 255 characters were cut" in preparing_verb.summary(prepared)
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="asks Linux for the workers")
-def test_a_killed_prepare_leaves_no_worker_behind():
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
+def test_an_ended_prepare_leaves_no_worker_behind(number):
     script = (
         "import time\n"
         "from augless import corpora, data\n"
-        "from augless.data import preparing\n"
+        "from augless.data import workers\n"
         "def slow(block): time.sleep(600)\n"
         "pairs = (corpora.Pair('a', 'b') for _ in range(50_000))\n"
-        "with preparing._hired(2) as hands:\n"
-        "    list(preparing._in_order(slow, pairs, hands))\n"
+        "with workers.hired(2) as hired:\n"
+        "    list(workers.in_order(slow, pairs, hired))\n"
     )
-    process = subprocess.Popen([sys.executable, "-c", script])
+    process = subprocess.Popen([sys.executable, "-c", script], stderr=subprocess.DEVNULL)
     listing = Path(f"/proc/{process.pid}/task/{process.pid}/children")
     while len(children := listing.read_text().split()) < 2:
         assert process.poll() is None
         time.sleep(0.1)
-    process.kill()
-    process.wait()
+    process.send_signal(number)
+    process.wait(timeout=120)  # workers would sleep for ten minutes
     deadline = time.monotonic() + 60
-    while any(data.preparing._alive(child) for child in children):
+    while any(storage.alive(int(child)) for child in children):
         assert time.monotonic() < deadline, "a worker outlived its parent"
         time.sleep(0.1)
 
@@ -284,7 +318,7 @@ def test_pairs_that_the_reader_drops_as_empty_are_counted_for_every_split(tmp_pa
 
 @pytest.mark.parametrize("workers", [1, 2])
 def test_progress_is_of_a_known_total_and_gets_there(tmp_path, monkeypatch, workers):
-    monkeypatch.setattr(data.preparing, "BLOCK", 100)
+    monkeypatch.setattr(data.workers, "BLOCK", 100)
     seen = {}
     data.prepare(
         TOY,
@@ -489,7 +523,7 @@ def prepare_fuzzed(case, folder):
     corpus = corpora.CORPORA["files"](**files, languages=("de", "en"), empty=case.empty)
     out = folder / "out"
     with (
-        mock.patch.object(data.preparing, "BLOCK", case.block),
+        mock.patch.object(data.workers, "BLOCK", case.block),
         mock.patch.object(corpora.reading, "BLOCK", case.block),
         mock.patch("os.fsync"),  # most of the time, and nothing of what is tested
     ):
@@ -563,10 +597,9 @@ def test_a_damaged_store_is_refused(tmp_path):
             data.Prepared.open(store.folder)
         flipped = bytearray(whole)
         flipped[len(whole) // 2] ^= 1
-        if path.suffix != ".json":
-            path.write_bytes(flipped)
-            with pytest.raises(data.BadStore):
-                data.Prepared.open(store.folder).verify()
+        path.write_bytes(flipped)
+        with pytest.raises(data.BadStore):
+            data.Prepared.open(store.folder).verify()
         path.write_bytes(whole)
     data.Prepared.open(store.folder).verify()
 
@@ -576,9 +609,102 @@ def test_a_manifest_cannot_point_outside_its_folder(tmp_path, name):
     store = prepared(tmp_path)
     manifest = json.loads((store.folder / "manifest.json").read_text())
     manifest["files"][name] = {"bytes": 1, "sha256": ""}
-    (store.folder / "manifest.json").write_text(json.dumps(manifest))
-    with pytest.raises(data.BadStore, match="outside its folder"):
+    del manifest["sha256"]
+    (store.folder / "manifest.json").write_bytes(storage.document(manifest))
+    with pytest.raises(data.BadStore, match="not ours"):
         data.Prepared.open(store.folder)
+
+
+def test_no_flipped_bit_of_a_manifest_goes_unnoticed(tmp_path):
+    path = prepared(tmp_path).folder / "manifest.json"
+    whole = path.read_bytes()
+    chance = random.Random(1)
+    for _ in range(300):
+        damaged = bytearray(whole)
+        damaged[chance.randrange(len(whole))] ^= 1 << chance.randrange(8)
+        path.write_bytes(damaged)
+        with pytest.raises(data.BadStore, match="prepare again"):
+            data.Prepared.open(path.parent)
+
+
+ABSENT = object()
+
+
+@pytest.mark.parametrize(
+    ("keys", "value"),
+    [
+        (("splits",), ABSENT),
+        (("more",), 1),
+        (("splits", "train"), "many"),
+        (("splits", "../x"), 3),
+        (("files", "train.source.ids"), ABSENT),
+        (("files", "train.source.ids"), {"bytes": -1, "sha256": ""}),
+        (("types", "source"), "object"),
+        (("types", "source"), ABSENT),
+        (("statistics", "train", "source", "unknown"), 1e308),
+        (("statistics", "train"), []),
+        (("inputs",), {}),
+        (("languages",), ["de"]),
+        (("vocabulary",), [10**30, 5]),
+    ],
+)
+def test_a_manifest_that_is_signed_but_malformed_is_refused(tmp_path, keys, value):
+    path = prepared(tmp_path).folder / "manifest.json"
+    manifest = storage.parse(path.read_bytes(), data.store.FORMAT)
+    table = manifest
+    for key in keys[:-1]:
+        table = table[key]
+    if value is ABSENT:
+        del table[keys[-1]]
+    else:
+        table[keys[-1]] = value
+    path.write_bytes(storage.document(manifest))
+    with pytest.raises(data.BadStore, match="prepare again") as caught:
+        data.Prepared.open(path.parent)
+    assert "\n" not in str(caught.value)
+
+
+TINY = data.Settings(vocabulary=text.Subwords(size=300))
+
+
+def tiny(root, **progress):
+    corpus = corpora.CORPORA["toy-de-en"](train=60, valid=5, test=5)
+    return data.prepare(corpus, TINY, root, name="toy", **progress)
+
+
+def test_a_folder_of_an_older_version_is_prepared_again_in_one_line(tmp_path):
+    first = tiny(tmp_path)
+    path = first.folder / "manifest.json"
+    old = json.loads(path.read_text()) | {"format": "augless prepared 1"}
+    del old["sha256"]
+    path.write_text(json.dumps(old))
+    said = []
+    again = tiny(tmp_path, progress=lambda stage, *_: said.append(stage))
+    assert again.manifest == first.manifest
+    assert sum("prepare again: doing so" in stage for stage in said) == 1
+
+
+def test_only_our_files_of_a_damaged_folder_are_deleted(tmp_path):
+    made = tiny(tmp_path)
+    (made.folder / "train.source.ids").write_bytes(b"")
+    (made.folder / "thesis.tex").write_text("mine")
+    with pytest.raises(FileExistsError, match=r"'thesis.tex' in it is not ours\nmove"):
+        tiny(tmp_path)
+    assert (made.folder / "thesis.tex").read_text() == "mine"
+    assert (made.folder / "manifest.json").exists()
+    (made.folder / "thesis.tex").unlink()
+    assert tiny(tmp_path).manifest == made.manifest
+
+
+def test_what_a_killed_prepare_left_is_removed_by_one_that_finds_its_work_done(tmp_path):
+    made = tiny(tmp_path)
+    ended = subprocess.Popen(["true"])
+    ended.wait()
+    left = tmp_path / f".{made.folder.name}.{ended.pid}"
+    (left / "source").mkdir(parents=True)
+    (left / "source" / "codec.json").write_text("{")
+    tiny(tmp_path)
+    assert [*tmp_path.iterdir()] == [made.folder]
 
 
 @pytest.mark.parametrize(

@@ -344,6 +344,19 @@ def test_what_cannot_be_learnt_is_refused_in_words(
         learner(size=4).learn({"a": 5})
 
 
+def test_a_very_long_word_is_learnt_from_and_spelt_in_parts() -> None:
+    # Learning is quadratic in a word's length: the whole of this one would take half a minute.
+    word = "ab" * 100_000
+    learnt = text.Subwords(size=100).learn({word: 3})
+    assert max(map(len, learnt.pieces)) <= text.LONGEST_WORD
+    codec = text.Codec(text.Tokeniser("en", "whitespace"), learnt)
+    assert codec.decode(codec.encode(f"{word} ab")) == f"{word} ab"
+    short = word[: text.LONGEST_WORD - 1]  # with the space at its end, just one part
+    whole = [token.id for token in learnt._model.tokenize(f"{short} ")]
+    assert learnt.encode(short) == whole
+    assert text.Words(min_count=1).learn({word: 3, "a": 1}).pieces == ("a ",)
+
+
 def test_more_characters_than_the_vocabulary_holds_is_refused_with_the_size_to_ask_for() -> None:
     counts = {"abcdef": 2}
     with pytest.raises(ValueError, match="the 7 characters of the text: ask for at least 11"):

@@ -518,16 +518,8 @@ def _clear(folder: Path, start: str, *, sure: bool = False) -> None:
     """Remove what processes left aside; if not sure that they died, only where they did."""
     for path in folder.iterdir():
         match = _ASIDE.fullmatch(path.name) if path.name.startswith(start) else None
-        if match and (sure or not _alive(int(match[1]))):
+        if match and (sure or not storage.alive(int(match[1]))):
             _remove(path)
-
-
-def _alive(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except OSError as error:
-        return error.errno == errno.EPERM
-    return process != os.getpid()
 
 
 @contextlib.contextmanager

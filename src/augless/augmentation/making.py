@@ -37,7 +37,7 @@ from augless.augmentation.augmenter import (
     rewritten,
 )
 from augless.augmentation.folders import Augmented
-from augless.data import preparing
+from augless.data import workers
 
 if TYPE_CHECKING:
     from augless import decoding
@@ -418,7 +418,7 @@ _worker: dict[str, Any] = {}
 
 def _begin(parent: int, augmenter: Augmenter, context: Context, threads: int | None) -> None:
     """Begin a worker process; what it needs is loaded with its first block."""
-    preparing.serve(parent)
+    workers.serve(parent)
     if threads is not None:
         import torch
 

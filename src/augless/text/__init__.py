@@ -18,12 +18,20 @@ from augless.contracts import BOS, EOS, PAD, UNK
 from augless.text.cleaning import lower, normalise
 from augless.text.codec import Codec
 from augless.text.tokenisation import JOIN, Kind, Moses, Tokeniser, detokenise, moses
-from augless.text.vocabularies import SPECIALS, VOCABULARIES, Subwords, Vocabulary, Words
+from augless.text.vocabularies import (
+    LONGEST_WORD,
+    SPECIALS,
+    VOCABULARIES,
+    Subwords,
+    Vocabulary,
+    Words,
+)
 
 __all__ = [
     "BOS",
     "EOS",
     "JOIN",
+    "LONGEST_WORD",
     "PAD",
     "SPECIALS",
     "UNK",

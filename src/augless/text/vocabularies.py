@@ -5,7 +5,8 @@ import functools
 import json
 import math
 import os
-from collections.abc import Iterator, Mapping
+import threading
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
 
 SPECIALS = ("<pad>", "<bos>", "<eos>", "<unk>")  # in the order of their ids in `contracts`
 ENOUGH = 2_000_000  # running words to learn subwords from; more change them hardly at all
+# Characters, with the space at the end: longer words are learnt from and spelt in parts, because
+# the time to learn grows with the square of a word's length. Text in words has none so long.
+LONGEST_WORD = 256
 
 
 @dataclass(frozen=True)
@@ -65,7 +69,34 @@ class Vocabulary:
         """Spell a word, given without its final space, as ids."""
         if self.merges is None:
             return [self._ids.get(word + " ", UNK)]
-        return [token.id for token in self._model.tokenize(word + " ")]
+        return [token.id for part in _parts(word) for token in self._model.tokenize(part)]
+
+
+def _parts(word: str) -> list[str]:
+    """Return a word with its final space, cut if it is very long."""
+    spelt = word + " "
+    starts = range(0, len(spelt), LONGEST_WORD)
+    return [spelt[i : i + LONGEST_WORD] for i in starts]
+
+
+def _interruptibly(work: Callable[[], None]) -> None:
+    """Do native work in a thread, so that signals are answered while it lasts.
+
+    Interrupted, the thread is left behind; it ends with its work, or with the process.
+    """
+    errors: list[BaseException] = []
+
+    def guarded() -> None:
+        try:
+            work()
+        except BaseException as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=guarded, daemon=True)
+    thread.start()
+    thread.join()
+    if errors:
+        raise errors[0]
 
 
 @contextlib.contextmanager
@@ -139,8 +170,9 @@ class Subwords(Knobs):
             # The library counts words itself and takes no counts. It counts one long string of
             # the same word twice as fast as many short strings.
             for word, n in _thinned(counts, total):
-                for start in range(0, n, 4096):
-                    yield (word + " \n") * min(4096, n - start)
+                for part in _parts(word):
+                    for start in range(0, n, 4096):
+                        yield (part + "\n") * min(4096, n - start)
 
         tokenizer = Tokenizer(models.BPE())
         tokenizer.pre_tokenizer = pre_tokenizers.CharDelimiterSplit("\n")
@@ -151,7 +183,7 @@ class Subwords(Knobs):
             show_progress=False,
         )
         with _one_thread():
-            tokenizer.train_from_iterator(repeated(), trainer)
+            _interruptibly(lambda: tokenizer.train_from_iterator(repeated(), trainer))
         model = json.loads(tokenizer.to_str())["model"]
         return Vocabulary(
             pieces=tuple(sorted(model["vocab"], key=model["vocab"].__getitem__)),
@@ -171,7 +203,11 @@ class Words(Knobs):
     def learn(self, counts: Mapping[str, int]) -> Vocabulary:
         """Learn a vocabulary from counts of words; their order does not matter."""
         room = self.size - len(SPECIALS)
-        known = sorted((-n, word) for word, n in counts.items() if n >= self.min_count)
+        known = sorted(
+            (-n, word)
+            for word, n in counts.items()
+            if n >= self.min_count and len(word) < LONGEST_WORD
+        )
         if not known:
             raise ValueError(f"no word occurs {self.min_count} times: nothing to learn from")
         return Vocabulary(tuple(word + " " for _, word in known[:room]), merges=None)
