@@ -669,6 +669,45 @@ def test_shuffled_gives_the_same_weights_to_other_samples():
     assert np.corrcoef(before.mean(1), before.mean(1))[0, 1] == pytest.approx(1)
 
 
+def test_until_they_are_known_weights_are_ones_of_the_losses_own_precision():
+    for dtype, expected in ((torch.float16, torch.float32), (torch.float64, torch.float64)):
+        objective = polar.Objective(polar.Exponential(), None)
+        values = objective.per_sample(losses(dtype=dtype).requires_grad_())
+        assert objective.weights.dtype == values.dtype == expected
+
+
+def test_weights_that_were_shuffled_lose_no_precision():
+    weighting = polar.Shuffled(of=polar.Linear(), window=4)
+    objective = polar.Objective(weighting, None)
+    for _ in range(2):
+        values = losses(4).requires_grad_()
+        objective.per_sample(values)
+        objective.step()
+    assert sorted(objective.weights.tolist()) == sorted(polar.Linear()(values).tolist())
+
+
+def test_the_ranks_of_a_window_share_out_a_step_as_one_would():
+    alone = polar.controls.Window(6, seed=3)
+    ranks = [polar.controls.Window(6, seed=3) for _ in range(2)]
+    for step in range(5):
+        fresh = [10.0 * step + k for k in range(4)]
+        taken = alone.take(4, 0, 1)
+        shares = [window.take(2, rank, 2) for rank, window in enumerate(ranks)]
+        assert taken is None or taken == [w for pair in zip(*shares, strict=True) for w in pair]
+        assert (taken is None) == (step < 2) == (shares[0] is None)
+        alone.turn([fresh])
+        for window in ranks:
+            window.turn([fresh[0::2], fresh[1::2]])
+            assert window.state_dict() == alone.state_dict()
+    assert alone.step == 5
+
+
+def test_shuffled_alone_gives_a_batch_its_weights_turned_by_one():
+    values = losses()
+    weights = polar.Shuffled(of=polar.Exponential())(values, 0.7)
+    assert torch.equal(weights, polar.Exponential()(values, 0.7).roll(1))
+
+
 def test_shuffling_is_keyed_by_its_seed_and_goes_on_from_its_state():
     weighting = polar.Shuffled(of=polar.Linear(), window=100)
     one, _, first = weights_over_steps(weighting, 6)
