@@ -4,7 +4,10 @@ BIN := .venv/bin
 # Several processes with several threads each crawl: one thread per process.
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: demo test check fix figures bench soak clean
+.PHONY: help demo test check fix figures bench mutants soak clean
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: .venv/.installed ## compare methods on the embedded corpus; ends with a table and a page
 	$(BIN)/augless trial demo --jobs 2
@@ -17,7 +20,7 @@ check: .venv/.installed ## style and types
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-fix: .venv/.installed ## what a machine can mend
+fix: .venv/.installed ## format, and fix what a machine can
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
@@ -25,7 +28,10 @@ figures: .venv/.installed ## the pictures of the README and the docs
 	$(BIN)/python docs/figures.py
 
 bench: .venv/.bench ## speed, as ratios against peers measured in the same run
-	for script in bench/*.py; do $(BIN)/python $$script || exit 1; done
+	for script in $(filter-out bench/mutants.py,$(wildcard bench/*.py)); do $(BIN)/python $$script || exit 1; done
+
+mutants: .venv/.mutants ## faults in the core that no test notices: make mutants SAMPLE=400
+	$(BIN)/python bench/mutants.py --sample $(or $(SAMPLE),400)
 
 soak: .venv/.installed ## one row of the reliability table: make soak ROW=transport
 	$(BIN)/python soak/soak.py $(ROW)
@@ -37,6 +43,10 @@ soak: .venv/.installed ## one row of the reliability table: make soak ROW=transp
 
 .venv/.bench: .venv/.installed
 	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[bench]'
+	touch $@
+
+.venv/.mutants: .venv/.installed
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[mutants]'
 	touch $@
 
 clean: ## forget the environment and all caches

@@ -19,6 +19,8 @@ from typing import Any
 
 import corruption
 import disk
+import ratings
+import surveys
 import untrusted
 
 ROOT = Path(__file__).parent
@@ -87,9 +89,12 @@ def kill(seed: int) -> Iterator[bool]:
 
 
 ROWS: dict[str, Callable[[int], Iterator[bool]]] = {
+    "blinding": surveys.blinding,
     "corruption": corruption.row,
     "disk": disk.row,
     "kill": kill,
+    "ratings": ratings.row,
+    "survey": surveys.server,
     "text": text,
     "transport": transport,
     "untrusted": untrusted.row,

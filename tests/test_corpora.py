@@ -160,10 +160,8 @@ def test_a_folder_that_is_not_there_or_not_a_folder_is_refused(tmp_path):
         ({"train": (Path("-"), Path("b"))}, ["standard input", "TSV or JSONL"]),
         ({"train": (Path("-"),), "test": (Path("-"),), "form": "tsv"}, ["one split only"]),
         ({"train": (Path("-"),)}, ["standard input", 'form="tsv"']),
-        ({"path": Path("x"), "columns": (0, 1)}, ["counted from 1"]),
         ({"path": Path("x"), "fields": ("de",)}, ["name two"]),
         ({"path": Path("x"), "languages": ("de", "de")}, ["'de' and 'de'"]),
-        ({"path": Path("x"), "empty": "skip"}, ["empty is 'skip'", "'drop'"]),
         ({"train": (Path("a"), Path("b")), "extra": ("hard",)}, ["extra", "path"]),
     ],
 )
@@ -820,8 +818,10 @@ def test_languages_that_a_corpus_does_not_have_are_refused(tmp_path, name):
     fails(lambda: build(name, tmp_path, languages=("en", "xx")), "'xx'")
 
 
-def test_sizes_below_nothing_are_refused():
-    fails(lambda: corpora.ToyDialogue(train=-1), "train is -1")
+def test_a_split_without_pairs_is_refused():
+    for size in (-1, 0):
+        with pytest.raises(ValueError, match=f"train is {size}; it must be a whole number, from 1"):
+            corpora.ToyDialogue(train=size)
 
 
 def test_torch_is_not_imported():
@@ -957,8 +957,8 @@ def test_reddit_is_drawn_without_overlap_and_short(tmp_path):
 def test_a_reddit_round_that_occurs_twice_is_drawn_once(tmp_path):
     for split in ("train", "valid", "test"):
         write(tmp_path / f"{split}set.txt", '{"post": ["a"], "response": ["b"]}\n' * 3)
-    corpus = corpora.Reddit(path=tmp_path, train=1, valid=0, test=0)
-    assert list(corpus.pairs("train")) == [Pair("a", "b")]
+    corpus = corpora.Reddit(path=tmp_path, train=1, valid=1, test=1)
+    fails(lambda: list(corpus.pairs("train")), "wants 3 pairs", "only 1")
     fails(
         lambda: list(corpora.Reddit(path=tmp_path).pairs("train")),
         "wants 207,000 pairs",

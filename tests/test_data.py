@@ -21,7 +21,8 @@ import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from augless import corpora, data, text
+from augless import corpora, data, storage, text
+from augless.cli import preparing as preparing_verb
 from test_text import ATOMS
 
 
@@ -85,7 +86,7 @@ def test_what_is_handed_to_a_worker_shares_what_it_memoises():
 
 
 def test_the_bytes_are_the_same_for_any_number_of_workers(tmp_path, monkeypatch):
-    monkeypatch.setattr(data.preparing, "BLOCK", 100)
+    monkeypatch.setattr(data.workers, "BLOCK", 100)
     alone = data.prepare(TOY, SMALL, tmp_path / "1", name="toy")
     for workers in (2, 3):
         together = data.prepare(TOY, SMALL, tmp_path / str(workers), name="toy", workers=workers)
@@ -124,26 +125,59 @@ def test_a_killed_prepare_leaves_nothing_half_made(tmp_path):
     data.Prepared.open(folder).verify()
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_learning_the_vocabulary_can_be_interrupted(tmp_path, number):
+    for side in ("de", "en"):  # a word that takes many minutes as a whole
+        (tmp_path / f"train.{side}").write_text("0123456789abcdef" * 100_000 + "\n")
+    script = (
+        "from augless import cli\n"
+        "from augless.text import vocabularies\n"
+        "vocabularies.LONGEST_WORD = 10**9\n"
+        "cli.main()\n"
+    )
+    verb = ("prepare", "files", "corpus.path=.", "corpus.languages=de,en")
+    process = subprocess.Popen(
+        [sys.executable, "-c", script, *verb], cwd=tmp_path, stderr=subprocess.PIPE, text=True
+    )
+    while "learning the vocabulary" not in process.stderr.readline():
+        assert process.poll() is None
+    process.send_signal(number)
+    process.communicate(timeout=120)
+    assert process.returncode == 128 + number
+    assert not list((tmp_path / "data").iterdir())
+
+
+def test_words_that_are_cut_are_counted_in_the_statistics(tmp_path):
+    for side in ("de", "en"):
+        (tmp_path / f"train.{side}").write_text("ein Haus\n" * 5 + "x" * 3000 + " Haus\n")
+    corpus = corpora.CORPORA["files"](path=tmp_path, languages=("de", "en"))
+    settings = data.Settings(vocabulary=text.Subwords(size=60))
+    prepared = data.prepare(corpus, settings, tmp_path / "data", name="mine")
+    assert prepared.manifest["statistics"]["train"]["cut_words"] == 2
+    assert "2 words of more than 255 characters were cut" in preparing_verb.summary(prepared)
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="asks Linux for the workers")
-def test_a_killed_prepare_leaves_no_worker_behind():
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
+def test_an_ended_prepare_leaves_no_worker_behind(number):
     script = (
         "import time\n"
         "from augless import corpora, data\n"
-        "from augless.data import preparing\n"
+        "from augless.data import workers\n"
         "def slow(block): time.sleep(600)\n"
         "pairs = (corpora.Pair('a', 'b') for _ in range(50_000))\n"
-        "with preparing._hired(2) as hands:\n"
-        "    list(preparing._in_order(slow, pairs, hands))\n"
+        "with workers.hired(2) as hired:\n"
+        "    list(workers.in_order(slow, pairs, hired))\n"
     )
-    process = subprocess.Popen([sys.executable, "-c", script])
+    process = subprocess.Popen([sys.executable, "-c", script], stderr=subprocess.DEVNULL)
     listing = Path(f"/proc/{process.pid}/task/{process.pid}/children")
     while len(children := listing.read_text().split()) < 2:
         assert process.poll() is None
         time.sleep(0.1)
-    process.kill()
-    process.wait()
+    process.send_signal(number)
+    process.wait(timeout=120)  # workers would sleep for ten minutes
     deadline = time.monotonic() + 60
-    while any(data.preparing._alive(child) for child in children):
+    while any(storage.alive(int(child)) for child in children):
         assert time.monotonic() < deadline, "a worker outlived its parent"
         time.sleep(0.1)
 
@@ -283,7 +317,7 @@ def test_pairs_that_the_reader_drops_as_empty_are_counted_for_every_split(tmp_pa
 
 @pytest.mark.parametrize("workers", [1, 2])
 def test_progress_is_of_a_known_total_and_gets_there(tmp_path, monkeypatch, workers):
-    monkeypatch.setattr(data.preparing, "BLOCK", 100)
+    monkeypatch.setattr(data.workers, "BLOCK", 100)
     seen = {}
     data.prepare(
         TOY,
@@ -325,6 +359,26 @@ def test_weights_of_pairs_are_kept(tmp_path):
     assert store.pairs("valid").weight.tolist() == [1.0]
     (batch,) = data.batches(store.pairs("train"), [np.array([1, 0])])
     assert batch.weight.tolist() == [0.25, 1.0]
+
+
+def test_a_made_pair_is_trained_on_but_teaches_no_vocabulary(tmp_path):
+    lines = [
+        {"de": "ein Haus", "en": "a house", "weight": 1},
+        {"de": "ein Quark", "en": "a house", "weight": 0.5, "of": 0},
+    ]
+    for split in ("train", "valid"):
+        (tmp_path / f"{split}.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    words = data.Settings(vocabulary=text.Words(min_count=1))
+    found = {}
+    for made in ("of", ""):
+        corpus = corpora.Files(
+            path=tmp_path, languages=("de", "en"), weight="weight", made=made
+        )  # fmt: skip
+        store = data.prepare(corpus, words, tmp_path / "prepared", name="made")
+        found[made] = store.codecs[0].vocabulary.pieces
+        assert store.pairs("train").weight.tolist() == [1.0, 0.5]
+    assert "Quark " in found[""]
+    assert sorted(found["of"]) == ["Haus ", "a ", "ein ", "house "]
 
 
 # Any corpus, end to end
@@ -468,7 +522,7 @@ def prepare_fuzzed(case, folder):
     corpus = corpora.CORPORA["files"](**files, languages=("de", "en"), empty=case.empty)
     out = folder / "out"
     with (
-        mock.patch.object(data.preparing, "BLOCK", case.block),
+        mock.patch.object(data.workers, "BLOCK", case.block),
         mock.patch.object(corpora.reading, "BLOCK", case.block),
         mock.patch("os.fsync"),  # most of the time, and nothing of what is tested
     ):
@@ -542,10 +596,9 @@ def test_a_damaged_store_is_refused(tmp_path):
             data.Prepared.open(store.folder)
         flipped = bytearray(whole)
         flipped[len(whole) // 2] ^= 1
-        if path.suffix != ".json":
-            path.write_bytes(flipped)
-            with pytest.raises(data.BadStore):
-                data.Prepared.open(store.folder).verify()
+        path.write_bytes(flipped)
+        with pytest.raises(data.BadStore):
+            data.Prepared.open(store.folder).verify()
         path.write_bytes(whole)
     data.Prepared.open(store.folder).verify()
 
@@ -555,9 +608,102 @@ def test_a_manifest_cannot_point_outside_its_folder(tmp_path, name):
     store = prepared(tmp_path)
     manifest = json.loads((store.folder / "manifest.json").read_text())
     manifest["files"][name] = {"bytes": 1, "sha256": ""}
-    (store.folder / "manifest.json").write_text(json.dumps(manifest))
-    with pytest.raises(data.BadStore, match="outside its folder"):
+    del manifest["sha256"]
+    (store.folder / "manifest.json").write_bytes(storage.document(manifest))
+    with pytest.raises(data.BadStore, match="not ours"):
         data.Prepared.open(store.folder)
+
+
+def test_no_flipped_bit_of_a_manifest_goes_unnoticed(tmp_path):
+    path = prepared(tmp_path).folder / "manifest.json"
+    whole = path.read_bytes()
+    chance = random.Random(1)
+    for _ in range(300):
+        damaged = bytearray(whole)
+        damaged[chance.randrange(len(whole))] ^= 1 << chance.randrange(8)
+        path.write_bytes(damaged)
+        with pytest.raises(data.BadStore, match="prepare again"):
+            data.Prepared.open(path.parent)
+
+
+ABSENT = object()
+
+
+@pytest.mark.parametrize(
+    ("keys", "value"),
+    [
+        (("splits",), ABSENT),
+        (("more",), 1),
+        (("splits", "train"), "many"),
+        (("splits", "../x"), 3),
+        (("files", "train.source.ids"), ABSENT),
+        (("files", "train.source.ids"), {"bytes": -1, "sha256": ""}),
+        (("types", "source"), "object"),
+        (("types", "source"), ABSENT),
+        (("statistics", "train", "source", "unknown"), 1e308),
+        (("statistics", "train"), []),
+        (("inputs",), {}),
+        (("languages",), ["de"]),
+        (("vocabulary",), [10**30, 5]),
+    ],
+)
+def test_a_manifest_that_is_signed_but_malformed_is_refused(tmp_path, keys, value):
+    path = prepared(tmp_path).folder / "manifest.json"
+    manifest = storage.parse(path.read_bytes(), data.store.FORMAT)
+    table = manifest
+    for key in keys[:-1]:
+        table = table[key]
+    if value is ABSENT:
+        del table[keys[-1]]
+    else:
+        table[keys[-1]] = value
+    path.write_bytes(storage.document(manifest))
+    with pytest.raises(data.BadStore, match="prepare again") as caught:
+        data.Prepared.open(path.parent)
+    assert "\n" not in str(caught.value)
+
+
+TINY = data.Settings(vocabulary=text.Subwords(size=300))
+
+
+def tiny(root, **progress):
+    corpus = corpora.CORPORA["toy-de-en"](train=60, valid=5, test=5)
+    return data.prepare(corpus, TINY, root, name="toy", **progress)
+
+
+def test_a_folder_of_an_older_version_is_prepared_again_in_one_line(tmp_path):
+    first = tiny(tmp_path)
+    path = first.folder / "manifest.json"
+    old = json.loads(path.read_text()) | {"format": "augless prepared 1"}
+    del old["sha256"]
+    path.write_text(json.dumps(old))
+    said = []
+    again = tiny(tmp_path, progress=lambda stage, *_: said.append(stage))
+    assert again.manifest == first.manifest
+    assert sum("prepare again: doing so" in stage for stage in said) == 1
+
+
+def test_only_our_files_of_a_damaged_folder_are_deleted(tmp_path):
+    made = tiny(tmp_path)
+    (made.folder / "train.source.ids").write_bytes(b"")
+    (made.folder / "thesis.tex").write_text("mine")
+    with pytest.raises(FileExistsError, match=r"'thesis.tex' in it is not ours\nmove"):
+        tiny(tmp_path)
+    assert (made.folder / "thesis.tex").read_text() == "mine"
+    assert (made.folder / "manifest.json").exists()
+    (made.folder / "thesis.tex").unlink()
+    assert tiny(tmp_path).manifest == made.manifest
+
+
+def test_what_a_killed_prepare_left_is_removed_by_one_that_finds_its_work_done(tmp_path):
+    made = tiny(tmp_path)
+    ended = subprocess.Popen(["true"])
+    ended.wait()
+    left = tmp_path / f".{made.folder.name}.{ended.pid}"
+    (left / "source").mkdir(parents=True)
+    (left / "source" / "codec.json").write_text("{")
+    tiny(tmp_path)
+    assert [*tmp_path.iterdir()] == [made.folder]
 
 
 @pytest.mark.parametrize(
@@ -573,100 +719,6 @@ def test_a_foreign_manifest_is_refused(tmp_path, content):
 def test_a_missing_store_is_refused(tmp_path):
     with pytest.raises(data.BadStore, match="holds no prepared corpus"):
         data.Prepared.open(tmp_path)
-
-
-# Batches
-
-
-def pairs_of(lengths):
-    """Make pairs of the given (source, target) lengths; ids tell pair and position apart."""
-    sides = []
-    for side in range(2):
-        sizes = [length[side] for length in lengths]
-        offsets = np.cumsum([0, *sizes])
-        sides.append(data.Ragged(np.arange(4, 4 + offsets[-1]), offsets))
-    return data.Pairs(*sides, np.ones(len(lengths), np.float32))
-
-
-LENGTHS = [(int(a), int(b)) for a, b in np.random.default_rng(0).integers(1, 40, (500, 2))]
-MANY = pairs_of(LENGTHS)
-
-
-@given(
-    lengths=st.lists(st.tuples(st.integers(1, 30), st.integers(1, 30)), min_size=1, max_size=80),
-    size=st.one_of(
-        st.fixed_dictionaries({"sentences": st.integers(1, 20)}),
-        st.fixed_dictionaries({"tokens": st.integers(1, 300)}),
-    ),
-    seed=st.integers(0, 10),
-    epoch=st.integers(0, 5),
-    shuffle=st.booleans(),
-)
-@settings(deadline=None)
-def test_an_epoch_has_every_pair_once(lengths, size, seed, epoch, shuffle):
-    parts = data.plan(pairs_of(lengths), seed=seed, epoch=epoch, shuffle=shuffle, **size)
-    assert sorted(np.concatenate(parts).tolist()) == list(range(len(lengths)))
-    longest = np.array([max(pair) + 1 for pair in lengths])
-    for rows in parts:
-        if "sentences" in size:
-            assert 1 <= len(rows) <= size["sentences"]
-        else:  # only a sentence longer than the limit breaks it, alone
-            assert len(rows) == 1 or len(rows) * longest[rows].max() <= size["tokens"]
-
-
-def test_batches_are_a_pure_function_of_seed_and_epoch():
-    def plan(seed, epoch):
-        return [rows.tolist() for rows in data.plan(MANY, seed=seed, epoch=epoch, tokens=400)]
-
-    assert plan(1, 0) == plan(1, 0)
-    assert plan(1, 0) != plan(1, 1) and plan(1, 0) != plan(2, 0)
-
-
-def as_lists(batches):
-    return [
-        (b.source.tolist(), b.target.tolist(), b.target_mask.tolist(), b.index.tolist())
-        for b in batches
-    ]
-
-
-def test_a_position_is_one_integer():
-    parts = data.plan(MANY, seed=3, epoch=2, sentences=16)
-    whole = as_lists(data.batches(MANY, parts))
-    for start in (0, 7, len(parts)):
-        assert as_lists(data.batches(MANY, parts, start=start)) == whole[start:]
-
-
-@pytest.mark.parametrize("ranks", [1, 2, 3, 4])
-def test_ranks_together_see_the_batches_of_one(ranks):
-    parts = data.plan(MANY, seed=3, epoch=2, tokens=500)
-    per_rank = [list(data.batches(MANY, parts, rank=r, ranks=ranks)) for r in range(ranks)]
-    for rows, *shares in zip(parts, *per_rank, strict=True):
-        assert sorted(np.concatenate([s.index for s in shares]).tolist()) == sorted(rows.tolist())
-        for share in shares:
-            assert share.source.shape[0] == len(share.index)
-
-
-def test_a_batch_holds_its_pairs_their_ends_and_padding():
-    pairs = pairs_of([(2, 1), (1, 3)])
-    (batch,) = data.batches(pairs, [np.array([0, 1])])
-    end, pad, start = text.EOS, text.PAD, text.BOS
-    assert batch.source.tolist() == [[4, 5, end], [6, end, pad]]
-    assert batch.source_mask.tolist() == [[True, True, True], [True, True, False]]
-    assert batch.target.tolist() == [[4, end, pad, pad], [5, 6, 7, end]]
-    assert batch.decoder_input.tolist() == [[start, 4, end, pad], [start, 5, 6, 7]]
-    assert batch.index.tolist() == [0, 1]
-
-
-def test_buckets_save_padding():
-    random = data.plan(MANY, seed=0, epoch=0, sentences=16)
-    unsorted = [np.arange(500)[i : i + 16] for i in range(0, 500, 16)]
-    assert data.padding_share(MANY, random) < 0.6 * data.padding_share(MANY, unsorted)
-
-
-@pytest.mark.parametrize("size", [{}, {"sentences": 1, "tokens": 1}, {"tokens": 0}])
-def test_a_batch_size_that_makes_no_sense_is_refused(size):
-    with pytest.raises(ValueError, match="batch"):
-        data.plan(MANY, seed=0, epoch=0, **size)
 
 
 def test_torch_is_not_loaded_to_prepare():

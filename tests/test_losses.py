@@ -27,16 +27,34 @@ VARIANTS = {
         DENSE | {"ngram": 2},
     ],
 }
+
+
+@dataclasses.dataclass(frozen=True)
+class Twice:
+    """A loss that compares passes, as one of a single output: the second pass follows from it."""
+
+    loss: losses.Loss
+
+    def __call__(self, output, batch, **knobs):
+        return losses.evaluate([self.loss], passes_of(self.loss, output), batch, **knobs)[0]
+
+
+def passes_of(loss, output):
+    others = range(1, loss.passes)
+    return [output] + [dataclasses.replace(output, hidden=output.hidden * 0.5) for _ in others]
+
+
 NAMED = [(name, knobs) for name in losses.LOSSES for knobs in VARIANTS.get(name, [{}])]
 every_loss = pytest.mark.parametrize(
-    "loss", [pytest.param(losses.LOSSES[n](**k), id=f"{n} {k}") for n, k in NAMED]
+    "loss", [pytest.param(Twice(losses.LOSSES[n](**k)), id=f"{n} {k}") for n, k in NAMED]
 )
+SINGLE = [losses.LOSSES[n](**k) for n, k in NAMED if losses.LOSSES[n].passes == 1]
 
 
 @pytest.fixture(autouse=True)
 def chunks_of_four_tokens(monkeypatch):
-    monkeypatch.setattr(losses, "CHUNK_ENTRIES", 44)
-    monkeypatch.setattr(losses, "CHUNK_ROWS", 4)
+    monkeypatch.setattr(losses.reading, "CHUNK_ENTRIES", 44)
+    monkeypatch.setattr(losses.reading, "CHUNK_ROWS", 4)
 
 
 def example(seed=0, dtype=torch.float64, vocabulary=11, lengths=LENGTHS, bias=True):
@@ -156,7 +174,7 @@ def test_gradients_are_finite_at_a_perfect_prediction(loss):
     table = torch.randn(7, 3, generator=torch.Generator().manual_seed(0)).requires_grad_()
     output = models.Output(hidden, torch.eye(7).requires_grad_(), None, table)
     values = loss(output, data.Targets(target, mask))
-    if not getattr(loss, "smoothing", 0):
+    if not getattr(loss.loss, "smoothing", 0):
         # Distances are differences of squares of about 10, so 0 is known to the root of 1e-6.
         close([values], [torch.zeros(2)], 2e-3)
     assert all(g.isfinite().all() for g in gradients(values.sum(), output))
@@ -177,7 +195,7 @@ def test_losses_are_finite_and_never_negative_at_any_scale_of_the_logits(loss, s
 @pytest.mark.parametrize("bias", [True, False])
 def test_gradients_are_those_of_finite_differences(loss, bias):
     output, batch = example(lengths=[3, 1, 4], bias=bias)
-    if getattr(loss, "embeddings", None) == "detached":
+    if getattr(loss.loss, "embeddings", None) == "detached":
         output = dataclasses.replace(output, embeddings=output.embeddings.detach())
 
     def function(hidden, projection, embeddings, *bias):
@@ -212,13 +230,13 @@ def test_a_sentence_without_words_costs_nothing(loss):
 @pytest.mark.parametrize("keep", [0.0, 0.001, 1.0])
 def test_kept_logits_and_second_backward_passes_change_nothing(loss, keep):
     output, batch = example()
-    values = losses.evaluate([loss], output, batch, keep=keep)[0]
+    values = loss(output, batch, keep=keep)
     expected = gradients(loss(output, batch).sum(), output)
     for _ in range(2):
         close(gradients(values.sum(), output), expected)
 
 
-@every_loss
+@pytest.mark.parametrize("loss", SINGLE)
 def test_gradients_of_gradients_are_refused(loss):
     with pytest.raises(RuntimeError, match="no second derivatives"):
         loss(*example()).sum().backward(create_graph=True)
@@ -234,16 +252,32 @@ def test_every_knob_says_what_it_means(kind):
 @pytest.mark.parametrize(
     ("name", "knobs", "message"),
     [
-        ("cross-entropy", {"per": "token"}, "per must be one of 'sentence-sum', 'sentence-mean'"),
-        ("cross-entropy", {"smoothing": 1.5}, "smoothing must be between 0 and 1, not 1.5"),
-        ("euclidean", {"temperature": 0.0}, "temperature must be positive and finite, not 0.0"),
-        ("euclidean", {"embeddings": "frozen"}, "embeddings must be one of 'detached', 'trained'"),
-        ("euclidean", {"epsilon": 0.0}, "epsilon must be positive"),
-        ("wasserstein", {"threshold": -1.0}, "threshold must be between 0 and 1"),
-        ("wasserstein", {"drop": 2.0}, "drop must be between 0 and 1"),
-        ("wasserstein", {"solver": "magic"}, "solver must be one of 'exact', 'ipot', 'diagonal'"),
-        ("wasserstein", {"cost": "taxi"}, "cost must be one of 'squared-euclidean', 'cosine'"),
-        ("wasserstein", {"ngram": 0}, "ngram must be at least 1, not 0"),
+        (
+            "cross-entropy",
+            {"per": "token"},
+            "per is 'token'; it must be one of sentence-sum,",
+        ),
+        ("cross-entropy", {"smoothing": 1.5}, "smoothing is 1.5; it must be a number, from 0 to 1"),
+        ("euclidean", {"temperature": 0.0}, "temperature is 0.0; it must be a number, from 1e-06"),
+        (
+            "euclidean",
+            {"embeddings": "frozen"},
+            "embeddings is 'frozen'; it must be one of",
+        ),
+        ("euclidean", {"epsilon": 0.0}, "epsilon is 0.0; it must be a number, above 0"),
+        ("wasserstein", {"threshold": -1.0}, "threshold is -1.0; it must be a number, from 0 to 1"),
+        ("wasserstein", {"drop": 2.0}, "drop is 2.0; it must be a number, from 0 to 1"),
+        (
+            "wasserstein",
+            {"solver": "magic"},
+            "solver is 'magic'; it must be one of exact, ipot",
+        ),
+        (
+            "wasserstein",
+            {"cost": "taxi"},
+            "cost is 'taxi'; it must be one of squared-euclidean",
+        ),
+        ("wasserstein", {"ngram": 0}, "ngram is 0; it must be a whole number, from 1 to 10,000"),
     ],
 )
 def test_a_bad_knob_is_refused_by_name(name, knobs, message):
@@ -272,7 +306,7 @@ def test_shapes_that_do_not_fit_are_refused():
 
 def test_losses_evaluated_together_equal_those_evaluated_alone():
     output, batch = example()
-    terms = [losses.LOSSES[name](**knobs) for name, knobs in NAMED]
+    terms = SINGLE
     together = losses.evaluate(terms, output, batch)
     alone = [term(output, batch) for term in terms]
     close(together, alone)
@@ -284,14 +318,47 @@ def test_losses_evaluated_together_equal_those_evaluated_alone():
 
 
 def test_losses_evaluated_together_pass_over_the_vocabulary_once(monkeypatch):
-    passes, chunks = [], losses._chunks
-    monkeypatch.setattr(losses, "_chunks", lambda *a: passes.append(0) or chunks(*a))
+    passes, chunks = [], losses.reading._chunks
+    monkeypatch.setattr(losses.reading, "_chunks", lambda *a: passes.append(0) or chunks(*a))
     output, batch = example()
-    terms = [losses.LOSSES[name](**knobs) for name, knobs in NAMED]
-    values = losses.evaluate(terms, output, batch)
+    values = losses.evaluate(SINGLE, output, batch)
     assert len(passes) == 1
     sum(v.sum() for v in values).backward()
     assert len(passes) == 2
+
+
+def test_losses_of_one_pass_average_over_passes_and_others_over_groups_of_them():
+    (first, batch), (second, _), (third, _), (fourth, _) = (example(seed) for seed in range(4))
+    shared = [dataclasses.replace(first, hidden=x.hidden) for x in (first, second, third, fourth)]
+    likelihood, disagreement = losses.CrossEntropy(), losses.RDrop()
+    mean, apart = losses.evaluate([likelihood, disagreement], shared, batch)
+    close([mean], [sum(likelihood(one, batch) for one in shared) / 4])
+    pairs = disagreement(shared[:2], batch), disagreement(shared[2:], batch)
+    close([apart], [sum(pairs) / 2])
+
+
+def test_r_drop_is_the_symmetric_divergence_of_two_passes():
+    first, batch = example()
+    second = dataclasses.replace(first, hidden=example(seed=1)[0].hidden)
+    p, q = (x.logits.log_softmax(2) for x in (first, second))
+    both = [functional.kl_div(a, b, reduction="none", log_target=True) for a, b in ((p, q), (q, p))]
+    per_token = sum(both).sum(2) / 2 * batch.target_mask
+    close([losses.RDrop()([first, second], batch)], [per_token.sum(1)])
+    means = per_token.sum(1) / batch.target_mask.sum(1)
+    close([losses.RDrop(per="sentence-mean")([first, second], batch)], [means])
+    assert not losses.RDrop()([first, first], batch).any()
+
+
+def test_a_loss_that_compares_passes_refuses_a_single_one():
+    with pytest.raises(ValueError, match="RDrop compares 2 forward passes; there is 1"):
+        losses.RDrop()(*example())
+
+
+def test_only_sums_over_tokens_grow_with_the_sentence():
+    grows = {name: kind().grows for name, kind in losses.LOSSES.items()}
+    assert {name for name, yes in grows.items() if yes} == {"cross-entropy", "r-drop"}
+    assert not losses.CrossEntropy(per="sentence-mean").grows
+    assert not losses.RDrop(per="sentence-mean").grows
 
 
 @pytest.mark.parametrize("name", ["euclidean", "wasserstein"])
@@ -467,7 +534,7 @@ def test_entries_above_a_bound_are_found_in_order(seed, rows, columns):
     values = torch.rand(rows, columns, generator=torch.Generator().manual_seed(seed))
     bound = values[:, :1]
     expected = (values > bound).flatten().nonzero()[:, 0]
-    assert torch.equal(losses._places_above(values, bound), expected)
+    assert torch.equal(losses.reading._places_above(values, bound), expected)
 
 
 # Distances

@@ -312,7 +312,7 @@ def test_nats_and_tokens_that_make_no_sense_are_refused(nats, tokens, message):
     [("bleu", {"tokenise": "flores200"}), ("chrf", {"characters": 0}), ("chrf", {"beta": 0})],
 )
 def test_knobs_out_of_range_are_refused(name, knobs):
-    with pytest.raises(metrics.BadScores):
+    with pytest.raises(ValueError, match=f"{next(iter(knobs))} is .*; it must be"):
         metrics.METRICS[name](**knobs)
 
 
@@ -371,7 +371,7 @@ def test_an_interval_holds_sacrebleus():
 @every_additive_metric
 def test_a_test_on_every_metric_is_repeatable_and_symmetric(name, test):
     a, b = ([metrics.score(name, **inputs(name, noise=n))] for n in (0.2, 0.4))
-    if name in ("perplexity", "bits-per-token"):
+    if "nats" in metrics.METRICS[name].needs:
         rows = b[0].statistics * [1.1, 1]
         b = [metrics.score_of(b[0].metric, rows, b[0].signature)]
     one, other = test(a, b, trials=300), test(b, a, trials=300)
@@ -733,6 +733,38 @@ def test_a_comparison_follows_the_evidence_protocol():
     assert fewer["good"].smallest_detectable < found["good"].smallest_detectable
     # A seed that goes its own way hides more than sentences do.
     assert found["split"].smallest_detectable > 3 * found["good"].smallest_detectable
+
+
+def test_a_difference_that_only_its_own_p_would_claim_is_not_claimed():
+    draw = np.random.default_rng(8)
+    plain = 10 + draw.normal(size=(3, 200))
+    others = {str(i): means(plain + 0.3 * draw.normal(size=(3, 200)) + 0.3) for i in range(6)}
+    systems = {"plain": means(plain), **others}
+    for alpha, claimed in ((0.001, False), (0.01, True)):
+        found = metrics.compare(systems, "plain", trials=2000, alpha=alpha)
+        assert all(c.p < 0.001 < c.holm_p < 0.01 and c.every_seed_agrees for c in found.values())
+        assert all(c.significant == claimed for c in found.values())
+
+
+def test_the_method_is_tested_with_two_degrees_of_freedom_for_each_seed_but_one():
+    draw = np.random.default_rng(8)
+    a, b = (means(10 + draw.normal(size=(4, 1)) + draw.normal(size=(4, 200))) for _ in range(2))
+    found = metrics.compare({"plain": b, "a": a}, "plain", trials=500)["a"]
+    test = metrics.approximate_randomisation(a, b, trials=500)
+    spread = sum(np.var([s.value for s in system], ddof=1) for system in (a, b)) / 4
+    t = abs(test.difference) / (test.deviation**2 + spread) ** 0.5
+    assert found.method_p == pytest.approx(2 * scipy.stats.t(6).sf(t))
+
+
+def test_tokenised_bleu_cuts_words_by_the_rules_of_its_language():
+    line = ["Hr. Müller wohnt in der Ludwigstr. Nr. 5 bei Fr. Maier."]
+    english, german = (
+        metrics.score(metrics.METRICS["bleu-tokenised"](language=code), line, [line])
+        for code in ("en", "de")
+    )
+    # Tokens of the hypothesis: the languages know other abbreviations, whose dots stay.
+    assert english.statistics[0, 0] != german.statistics[0, 0]
+    assert "moses-de" in german.signature and "moses-en" in english.signature
 
 
 def test_a_family_is_all_systems_of_all_groups():

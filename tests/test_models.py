@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
+from torch.nn import functional
 
 from augless import data, losses, models, text
 
@@ -320,20 +321,43 @@ def test_dropout_is_drawn_in_training_only_and_from_the_global_generator(name):
     assert torch.equal(model(batch).hidden, built(name).eval()(batch).hidden)
 
 
+@pytest.mark.parametrize("feeding", [False, True])
+def test_an_lstm_drops_word_vectors_layers_and_what_the_output_layer_reads(feeding, monkeypatch):
+    """Five places, those between two layers for every word where the last output is fed back."""
+    model = built("lstm", dropout=0.3, layers=2, input_feeding=feeding)
+    batch, seen = batch_of(pairs_of()), []
+    real = functional.dropout
+
+    def dropout(x, share, training):
+        seen.append((tuple(x.shape), share, training))
+        return real(x, share, training)
+
+    monkeypatch.setattr(models.lstm.functional, "dropout", dropout)
+    model.train()
+    model(batch)
+    (rows, source), target = batch.source.shape, batch.target.shape[1]
+    size = model.words.target.shape[1]
+    hidden = model.decoder[0].bias.shape[0] // 4
+    between = [(rows, hidden)] * target if feeding else [(rows, target, hidden)]
+    expected = [(rows, source, size), (rows, source, hidden), (rows, target, size), *between]
+    assert [shape for shape, *_ in seen] == [*expected, (rows, target, hidden)]
+    assert all(rest == (0.3, True) for _, *rest in seen for rest in [tuple(rest)])
+
+
 BAD = [
-    ("lstm", {"layers": 0}, "layers is 0; it must be a whole number, at least 1"),
+    ("lstm", {"layers": 0}, "layers is 0; it must be a whole number, from 1 to 256"),
     ("lstm", {"hidden": 2.5}, "hidden is 2.5; it must be a whole number"),
     ("lstm", {"hidden": 7}, "hidden is 7; a bidirectional encoder needs an even number"),
-    ("lstm", {"attention": "mlp"}, "attention is 'mlp'; it can be 'general', 'dot'"),
-    ("lstm", {"input_feeding": "yes"}, "input_feeding is 'yes'; it can be False, True"),
-    ("lstm", {"dropout": 1.0}, r"dropout is 1.0; it must be in \[0, 1\)"),
+    ("lstm", {"attention": "mlp"}, "attention is 'mlp'; it must be one of general, dot"),
+    ("lstm", {"input_feeding": "yes"}, "input_feeding is 'yes'; it must be true or false"),
+    ("lstm", {"dropout": 1.0}, "dropout is 1.0; it must be a number, at least 0, below 1"),
     ("lstm", {"dropout": "high"}, "dropout is 'high'; it must be a number"),
-    ("lstm", {"init": 0.0}, "init is 0.0; it must be positive"),
+    ("lstm", {"init": 0.0}, "init is 0.0; it must be a number, above 0"),
     ("lstm", {"tie": "output", "hidden": 12}, "tie='output' needs hidden as large as embedding"),
-    ("paper-lstm", {"tie": "some"}, "tie is 'some'; it can be 'none', 'output', 'all'"),
+    ("paper-lstm", {"tie": "some"}, "tie is 'some'; it must be one of none, output, all"),
     ("transformer", {"heads": 3}, "size is 8; 3 heads cannot share it evenly"),
     ("transformer", {"size": 9, "heads": 3}, "size is 9; it must be even"),
-    ("paper-transformer", {"norm": "none"}, "norm is 'none'; it can be 'pre', 'post'"),
+    ("paper-transformer", {"norm": "none"}, "norm is 'none'; it must be one of pre, post"),
 ]
 
 

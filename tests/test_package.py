@@ -34,10 +34,13 @@ def wheel(tmp_path_factory):
     return next(folder.glob("*.whl"))
 
 
-def test_the_wheel_holds_the_package_and_its_licence(wheel):
+def test_the_wheel_holds_the_package_with_its_recipes_and_pages_and_its_licence(wheel):
     names = set(zipfile.ZipFile(wheel).namelist())
-    modules = {f"augless/{path.name}" for path in (ROOT / "src" / "augless").glob("*.py")}
-    assert modules | {"augless/py.typed"} <= names
+    source = ROOT / "src"
+    files = [path for path in (source / "augless").rglob("*.*") if path.is_file()]
+    ours = {str(path.relative_to(source)) for path in files if path.suffix != ".pyc"}
+    assert {Path(name).suffix for name in ours} >= {".py", ".toml", ".html", ".css", ".typed"}
+    assert ours <= names
     assert any(name.endswith("licenses/LICENSE") for name in names)
 
 

@@ -1,4 +1,5 @@
 import itertools
+import json
 import math
 import os
 
@@ -18,7 +19,8 @@ NEIGHBOURS = polar.Neighbours(
 NEEDED = {"empirical": {"neighbours": NEIGHBOURS}}
 LAWS = [name for name, kind in polar.WEIGHTINGS.items() if issubclass(kind, polar.Law)]
 SYMMETRIC = ["uniform", "exponential", "point"]
-FIXED = [name for name in polar.WEIGHTINGS if name != "matched"]
+FIXED = [name for name, kind in polar.WEIGHTINGS.items() if not issubclass(kind, polar.Control)]
+CONTROLS = [name for name in polar.WEIGHTINGS if name not in FIXED]
 
 
 def build(name, **knobs):
@@ -68,7 +70,7 @@ def test_weights_and_gradients_are_finite_at_the_ends(name, dtype):
 @pytest.mark.parametrize("name", polar.WEIGHTINGS)
 @given(value=st.floats(0, 2.0**127, width=32), radius=st.floats(1e-6, 1e6))
 def test_no_finite_loss_gives_nan(name, value, radius):
-    weighting = build(name, radius=radius) if name in LAWS else build(name)
+    weighting = build(name, radius=radius) if name in [*LAWS, "falling"] else build(name)
     for dtype in (torch.float32, torch.float64):
         x = torch.tensor([value, 1.0], dtype=dtype)
         assert torch.isfinite(weighting(x)).all()
@@ -128,15 +130,19 @@ def test_an_empty_batch_has_no_weights(name):
 @pytest.mark.parametrize(
     ("name", "knobs", "message"),
     [
-        ("uniform", {"radius": 0.0}, "radius is 0.0; it must be finite and > 0"),
-        ("uniform", {"unit": "metre"}, "unit is 'metre'; it can be 'mean-loss', 'absolute'"),
+        (
+            "uniform",
+            {"radius": 0.0},
+            r"radius is 0.0; it must be a number, from 1e-06 to 1,000,000",
+        ),
+        ("uniform", {"unit": "metre"}, "unit is 'metre'; it must be one of mean-loss, absolute"),
         ("uniform", {"angle": "measured"}, "only the law `empirical`"),
-        ("uniform", {"angle": "isotropic", "dimension": 1}, "at least 2"),
-        ("uniform", {"angle": "isotropic", "dimension": 2.5}, "must be an integer"),
+        ("uniform", {"angle": "isotropic", "dimension": 1}, "from 2 to 100,000"),
+        ("uniform", {"angle": "isotropic", "dimension": 2.5}, "must be a whole number"),
         ("uniform", {"dimension": 3}, "only for angle"),
         ("uniform", {"radius": "1"}, "radius is '1'; it must be a number"),
         ("plain", {"clip": 2.0}, "clip is 2.0"),
-        ("matched", {"of": "uniform"}, "of is 'uniform'; it must be a weighting"),
+        ("matched", {"of": "uniform"}, "of is 'uniform'; it must be a Weighting"),
         ("point", {"strength": -1.0}, "strength is -1.0"),
         ("plain", {"clip": (2.0, 1.0)}, "clip is"),
         ("plain", {"normalise": "mean"}, "normalise is 'mean'"),
@@ -147,6 +153,10 @@ def test_an_empty_batch_has_no_weights(name):
         ("linear", {"c1": -1.0}, "c1 is -1.0"),
         ("linear", {"corollary": 3, "c1": 1.0}, "corollary is 3"),
         ("focal", {"gamma": -1.0}, "gamma is -1.0"),
+        ("falling", {"radius": 0.0}, "radius is 0.0"),
+        ("falling", {"strength": -1.0}, "strength is -1.0"),
+        ("shuffled", {"window": 0}, "window is 0"),
+        ("averaged", {"of": 1.0}, "of is 1.0"),
     ],
 )
 def test_a_wrong_knob_is_refused_when_built(name, knobs, message):
@@ -168,6 +178,40 @@ def test_matched_gives_everybody_the_mean_weight():
     weights = polar.Matched(of=law)(values, 0.7)
     torch.testing.assert_close(weights, law(values, 0.7).mean().expand(64))
     assert law(values, 0.7).std() > 0.1  # while the law itself prefers some
+
+
+def test_matched_weights_are_clipped_by_its_own_clip():
+    values, law = losses(), polar.Linear()
+    mean = law(values).mean().item()
+    control = polar.Matched(of=law, clip=(0.0, mean - 0.1))
+    assert control(values).tolist() == pytest.approx([mean - 0.1] * 64)
+    assert polar.Matched(of=law, clip=(mean + 0.1, 9.0))(values)[0] == pytest.approx(mean + 0.1)
+
+
+@pytest.mark.parametrize("name", FIXED)
+def test_a_weighting_never_decreases_with_the_loss_unless_it_says_that_it_falls(name):
+    weighting = build(name)
+    steps = weighting(torch.logspace(-8, 8, 2001).double(), 0.7).diff()
+    assert (-steps if weighting.falls else steps).min() >= -1e-12
+    assert weighting.falls == (name == "falling")
+
+
+@pytest.mark.parametrize("strength", [0.5, 8.0])
+def test_falling_is_the_mirror_image_of_the_exponential_law(strength):
+    values, knobs = losses(), {"strength": strength, "radius": 0.6}
+    law, mirror = polar.Exponential(**knobs), polar.Falling(**knobs)
+    sums = law(values, 0.7) + mirror(values, 0.7)
+    torch.testing.assert_close(sums, torch.full_like(values, 2 + strength))
+    assert mirror(torch.zeros(1))[0] == 1 + strength
+    assert mirror(torch.full((1,), 1e9)).item() == pytest.approx(1)
+
+
+def test_an_isotropic_angle_has_256_dimensions_unless_told():
+    values = losses()
+    assert torch.equal(
+        polar.Point(angle="isotropic")(values),
+        polar.Point(angle="isotropic", dimension=256)(values),
+    )
 
 
 @pytest.mark.parametrize(("strength", "value"), [(1.0, 2.0), (0.5, 3.0)])
@@ -441,16 +485,19 @@ MATCHED = [
     polar.Matched(of=polar.Uniform(radius=0.5)),
     polar.Matched(of=polar.Linear(), clip=(0.0, 1.7)),
     polar.Matched(of=polar.Uniform(radius=0.5, normalise="running-mean")),
+    polar.Averaged(of=polar.Uniform(radius=0.5)),
+    polar.Shuffled(of=polar.Uniform(radius=0.5), window=40),
 ]
 
 
-@pytest.mark.parametrize("weighting", ONES, ids=lambda w: type(w).__name__)
+@pytest.mark.parametrize("weighting", [*ONES, *MATCHED[-2:]], ids=lambda w: type(w).__name__)
 def test_accumulating_gradients_changes_nothing(weighting):
     whole, one = train(weighting, micro_batches=1)
     for pieces in (2, 4, 8):
         parts, other = train(weighting, micro_batches=pieces)
         torch.testing.assert_close(parts, whole, rtol=0, atol=1e-12)
-        assert other.state_dict() == pytest.approx(one.state_dict(), abs=1e-12)
+        for name in ("mean_loss", "mean_weight"):
+            assert getattr(other, name) == pytest.approx(getattr(one, name), abs=1e-12)
 
 
 def lonely(rank):
@@ -514,6 +561,32 @@ def test_normalised_weights_have_mean_one():
     assert gradient.std() > 0.1
 
 
+def test_a_sample_counts_in_the_running_means_as_often_as_it_is_said_to():
+    """As one of weight 3 would, were it there three times."""
+    values = losses(4)
+    counts = torch.tensor([1.0, 3.0, 0.0, 2.0])
+    repeated = values.repeat_interleave(counts.long())
+    for weighting in (polar.Linear(), polar.Matched(of=polar.Linear())):
+        one, other = polar.Objective(weighting, None), polar.Objective(weighting, None)
+        one.per_sample(values.clone().requires_grad_(), counts)
+        other.per_sample(repeated.clone().requires_grad_())
+        weights = one.weights.repeat_interleave(counts.long())
+        torch.testing.assert_close(weights, other.weights)
+        one.step(), other.step()
+        assert one.state_dict() == pytest.approx(other.state_dict())
+
+
+@pytest.mark.parametrize("memory", [1.0, 4.0])
+def test_a_running_mean_forgets_over_its_memory(memory):
+    objective = polar.Objective(polar.Plain(), None, memory=memory)
+    mean = None
+    for value in (2.0, 6.0, 4.0):
+        objective(torch.full((3,), value, requires_grad=True))
+        objective.step()
+        mean = value if mean is None else mean + (value - mean) / memory
+        assert objective.mean_loss == pytest.approx(mean)
+
+
 def test_validation_leaves_the_running_means_alone():
     _, objective = train(polar.Exponential(), 1)
     before = objective.state_dict()
@@ -544,13 +617,118 @@ def test_a_bad_loss_is_refused_before_the_first_step_too():
 
 def test_the_control_is_normalised_like_what_it_controls():
     law = polar.Uniform(radius=0.5, normalise="running-mean")
-    for weighting in (law, polar.Matched(of=law)):
+    controls = [build(name, of=law) for name in CONTROLS if name != "shuffled"]
+    for weighting in (law, *controls, polar.Shuffled(of=law, window=500)):
         objective = polar.Objective(weighting, None)
         for _ in range(5):
             values = losses(500).requires_grad_()
             (gradient,) = torch.autograd.grad(objective.per_sample(values).sum(), values)
             objective.step()
         assert gradient.mean().item() == pytest.approx(1, abs=1e-6)
+
+
+def weights_over_steps(weighting, steps, seed=0, size=50):
+    """Return the weights that samples were given, and those the law would have given, by step."""
+    objective = polar.Objective(weighting, None, seed=seed)
+    given, own = [], []
+    for step in range(steps):
+        # As with batches of one length, all of a batch is hard or all of it is easy.
+        values = (losses(size, seed=step) * (1 + step % 7)).requires_grad_()
+        objective.per_sample(values)
+        given.append(objective.weights)
+        own.append(polar.Linear()(values))
+        objective.step()
+    return torch.stack(given), torch.stack(own), objective
+
+
+def test_averaged_gives_everybody_the_running_mean_weight():
+    given, own, objective = weights_over_steps(polar.Averaged(of=polar.Linear()), 30)
+    mean = None
+    for step in range(30):
+        expected = 1.0 if mean is None else mean
+        assert given[step].tolist() == pytest.approx([expected] * 50)
+        now = own[step].mean().item()
+        mean = now if mean is None else mean + (now - mean) / 100
+    assert objective.mean_weight == pytest.approx(mean)
+
+
+def test_shuffled_gives_the_same_weights_to_other_samples():
+    window = 500
+    weighting = polar.Shuffled(of=polar.Linear(), window=window)
+    given, own, objective = weights_over_steps(weighting, 60)
+    assert (given[:10] == 1).all() and (given[10:] != 1).all()  # ten batches fill the window
+    # Each weight is given once, or still waits: nothing is lost and nothing comes twice.
+    waiting = torch.tensor(objective.state_dict()["window"]["weights"], dtype=torch.float64)
+    assert len(waiting) == window
+    out = torch.cat([given[10:].flatten(), waiting]).sort().values
+    torch.testing.assert_close(out, own.flatten().sort().values)
+    # No relation to the sample's own loss, nor to that of its batch.
+    after, before = given[10:], own[10:]
+    assert abs(np.corrcoef(after.flatten(), before.flatten())[0, 1]) < 0.1
+    assert abs(np.corrcoef(after.mean(1), before.mean(1))[0, 1]) < 0.35
+    assert np.corrcoef(before.mean(1), before.mean(1))[0, 1] == pytest.approx(1)
+
+
+def test_until_they_are_known_weights_are_ones_of_the_losses_own_precision():
+    for dtype, expected in ((torch.float16, torch.float32), (torch.float64, torch.float64)):
+        objective = polar.Objective(polar.Exponential(), None)
+        values = objective.per_sample(losses(dtype=dtype).requires_grad_())
+        assert objective.weights.dtype == values.dtype == expected
+
+
+def test_weights_that_were_shuffled_lose_no_precision():
+    weighting = polar.Shuffled(of=polar.Linear(), window=4)
+    objective = polar.Objective(weighting, None)
+    for _ in range(2):
+        values = losses(4).requires_grad_()
+        objective.per_sample(values)
+        objective.step()
+    assert sorted(objective.weights.tolist()) == sorted(polar.Linear()(values).tolist())
+
+
+def test_the_ranks_of_a_window_share_out_a_step_as_one_would():
+    alone = polar.controls.Window(6, seed=3)
+    ranks = [polar.controls.Window(6, seed=3) for _ in range(2)]
+    for step in range(5):
+        fresh = [10.0 * step + k for k in range(4)]
+        taken = alone.take(4, 0, 1)
+        shares = [window.take(2, rank, 2) for rank, window in enumerate(ranks)]
+        assert taken is None or taken == [w for pair in zip(*shares, strict=True) for w in pair]
+        assert (taken is None) == (step < 2) == (shares[0] is None)
+        alone.turn([fresh])
+        for window in ranks:
+            window.turn([fresh[0::2], fresh[1::2]])
+            assert window.state_dict() == alone.state_dict()
+    assert alone.step == 5
+
+
+def test_shuffled_alone_gives_a_batch_its_weights_turned_by_one():
+    values = losses()
+    weights = polar.Shuffled(of=polar.Exponential())(values, 0.7)
+    assert torch.equal(weights, polar.Exponential()(values, 0.7).roll(1))
+
+
+def test_shuffling_is_keyed_by_its_seed_and_goes_on_from_its_state():
+    weighting = polar.Shuffled(of=polar.Linear(), window=100)
+    one, _, first = weights_over_steps(weighting, 6)
+    again, _, second = weights_over_steps(weighting, 6)
+    other, *_ = weights_over_steps(weighting, 6, seed=1)
+    assert torch.equal(one, again) and not torch.equal(one, other)
+    state = json.loads(json.dumps(first.state_dict()))
+    resumed = polar.Objective(weighting, None)
+    resumed.load_state_dict(state)
+    values = losses(50).requires_grad_()
+    for objective in (second, resumed):
+        objective.per_sample(values)
+    assert torch.equal(resumed.weights, second.weights)
+
+
+@pytest.mark.parametrize("name", CONTROLS)
+def test_a_control_is_clipped_by_its_own_clip(name):
+    knobs = {"window": 50} if name == "shuffled" else {}
+    weighting = build(name, of=polar.Linear(), clip=(0.0, 1.6), **knobs)
+    given, own, _ = weights_over_steps(weighting, 4)
+    assert given.max() == pytest.approx(1.6) and own.max() > 1.7
 
 
 @pytest.mark.parametrize("wrong", ["exponential", polar.Exponential])

@@ -242,7 +242,7 @@ def test_counts_of_parts_add_up_and_forgetting_keys_loses_none(
 
 
 def test_an_unknown_kind_of_tokeniser_is_refused_by_name() -> None:
-    with pytest.raises(ValueError, match="'perl' is none of joined, moses, whitespace"):
+    with pytest.raises(ValueError, match="kind is 'perl'; it must be one of joined, moses"):
         text.Tokeniser("en", "perl")  # type: ignore[arg-type]
 
 
@@ -340,8 +340,21 @@ def test_what_cannot_be_learnt_is_refused_in_words(
 ) -> None:
     with pytest.raises(ValueError, match=r"nothing to learn from|no words to learn"):
         learner().learn({})
-    with pytest.raises(ValueError, match="above 4, for <pad>"):
+    with pytest.raises(ValueError, match="size is 4; it must be a whole number, from"):
         learner(size=4).learn({"a": 5})
+
+
+def test_a_very_long_word_is_learnt_from_and_spelt_in_parts() -> None:
+    # Learning is quadratic in a word's length: the whole of this one would take half a minute.
+    word = "ab" * 100_000
+    learnt = text.Subwords(size=100).learn({word: 3})
+    assert max(map(len, learnt.pieces)) <= text.LONGEST_WORD
+    codec = text.Codec(text.Tokeniser("en", "whitespace"), learnt)
+    assert codec.decode(codec.encode(f"{word} ab")) == f"{word} ab"
+    short = word[: text.LONGEST_WORD - 1]  # with the space at its end, just one part
+    whole = [token.id for token in learnt._model.tokenize(f"{short} ")]
+    assert learnt.encode(short) == whole
+    assert text.Words(min_count=1).learn({word: 3, "a": 1}).pieces == ("a ",)
 
 
 def test_more_characters_than_the_vocabulary_holds_is_refused_with_the_size_to_ask_for() -> None:

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from augless import data, losses, models, polar, runs, text, training
+from augless.ranks import ALONE
 
 CODEC = text.Codec(
     text.Tokeniser(language="en"),
@@ -76,7 +77,8 @@ def dev_loss(model):
 
 def fit(run, one, **knobs):
     with run.lock():
-        return training.fit(one, run, validate=knobs.pop("validate", dev_loss), **knobs)
+        knobs = {"validate": dev_loss, "higher_is_better": False} | knobs
+        return training.fit(one, run, **knobs)
 
 
 def everything(run):
@@ -105,6 +107,10 @@ OBJECTIVES = {
     "both": [term(weighting="uniform"), term("wasserstein", "uniform", 0.1)],
     "wasserstein-alone": [term("wasserstein")],
     "euclidean": [term("euclidean", "point")],
+    "r-drop": [term(weighting="exponential"), term("r-drop", scale=0.5)],
+    "averaged": [term(weighting="averaged", of=polar.Linear())],
+    "shuffled": [term(weighting="shuffled", of=polar.Linear(), window=20)],
+    "falling": [dataclasses.replace(term(weighting="falling"), weighed_by="loss-per-token")],
 }
 OPTIMIZERS = {
     "sgd": training.Sgd(rate=0.5, halve_after=1),
@@ -123,6 +129,8 @@ SETTINGS = {
     "tokens": {"batch_by": "tokens", "batch": 45, "per": "token"},
     "patience": {"patience": 1},
     "weights": {"pairs": digits(40, weight=np.linspace(0, 2, 40))},
+    "words": {"word_dropout": 0.3},
+    "unsorted": {"bucket": 1},
 }
 
 
@@ -216,14 +224,18 @@ def test_a_step_follows_the_weighted_mean_of_pairs_and_terms(per):
     ]
     one = trainer(build=build, pairs=pairs, terms=terms, precision="float64", per=per, clip=0)
     before = {k: v.detach().clone() for k, v in one.parameters.items()}
-    total, divisor = torch.zeros((), dtype=torch.float64), 0.0
+    total, divisors = [torch.zeros((), dtype=torch.float64)] * 2, [0.0, 0.0]
     for i in range(6):
         batch = data.collate(pairs, np.array([i]))
         cross_entropy, distance = losses.evaluate([t.loss for t in terms], one.model(batch), batch)
         scale = float(pairs.weight[i])
-        total = total + scale * (law.objective(cross_entropy) + 0.3 * distance).sum()
-        divisor += scale * (1 if per == "sentence" else len(pairs.target[i]) + 1)
-    gradients = torch.autograd.grad(total / divisor, list(one.parameters.values()))
+        total[0] = total[0] + scale * law.objective(cross_entropy).sum()
+        total[1] = total[1] + scale * 0.3 * distance.sum()
+        # A sum over tokens is a mean per token; a distance of sentences stays one per sentence.
+        divisors[0] += scale * (1 if per == "sentence" else len(pairs.target[i]) + 1)
+        divisors[1] += scale
+    mean = total[0] / divisors[0] + total[1] / divisors[1]
+    gradients = torch.autograd.grad(mean, list(one.parameters.values()))
     one.step(np.arange(6))
     for (name, parameter), gradient in zip(one.parameters.items(), gradients, strict=True):
         assert torch.allclose(parameter, before[name] - gradient, rtol=0, atol=1e-10), name
@@ -240,18 +252,197 @@ def test_a_pair_of_weight_zero_changes_nothing():
     assert torch.allclose(found[0], found[1], rtol=0, atol=1e-12)
 
 
+def test_a_pair_of_weight_zero_leaves_the_running_means_alone():
+    found = []
+    for rows, weight in ((4, [1] * 6), (6, [1, 1, 1, 1, 0, 0])):
+        build = models.MODELS["lstm"](**SMALL["lstm"], dropout=0.0)
+        one = trainer(
+            build=build, pairs=digits(6, weight=weight), terms=OBJECTIVES["matched"], clip=0
+        )
+        for _ in range(3):
+            one.step(np.arange(rows))
+        found.append(one.objectives.objectives[0].state_dict())
+    assert found[0] == pytest.approx(found[1], rel=1e-6)
+
+
+def test_a_pairs_weight_is_relative_to_the_corpus_and_not_to_its_batch():
+    """A batch of weak pairs takes a small step; that of mean weight takes the step of plain."""
+    steps = []
+    for weight in ([1] * 8, [0.5] * 4 + [1.5] * 4):
+        build = models.MODELS["lstm"](**SMALL["lstm"], dropout=0.0)
+        one = trainer(build=build, pairs=digits(8, weight=weight), precision="float64", clip=0)
+        before = torch.cat([p.detach().flatten() for p in one.parameters.values()])
+        one.step(np.arange(4))
+        after = torch.cat([p.detach().flatten() for p in one.parameters.values()])
+        steps.append(after - before)
+    assert torch.allclose(steps[1], 0.5 * steps[0], rtol=0, atol=1e-12)
+
+
+def test_a_gradient_longer_than_the_clip_is_shortened_to_it_and_counted():
+    steps, norms = [], []
+    for clip in (0.0, 0.25, 1e9):
+        one = trainer(clip=clip, optimizer=training.Sgd(rate=1.0))
+        before = torch.cat([p.detach().flatten() for p in one.parameters.values()])
+        one.step(np.arange(8))
+        after = torch.cat([p.detach().flatten() for p in one.parameters.values()])
+        steps.append(after - before)
+        norms.append(one.recent.norm)
+        assert one.recent.clipped == (clip == 0.25)
+    assert norms[0] == norms[1] > 0.25
+    assert steps[1].norm().item() == pytest.approx(0.25, rel=1e-4)
+    assert torch.allclose(steps[1], steps[0] * 0.25 / norms[0], atol=1e-6)
+    assert torch.equal(steps[2], steps[0])
+
+
+def test_each_terms_share_of_the_gradient_is_that_of_its_own_gradient():
+    terms = [term(), term("wasserstein", "exponential", 0.3, unit="absolute"), term("euclidean")]
+    knobs = {"precision": "float64", "accumulate": 2, "per": "token", "clip": 0}
+    build = models.MODELS["lstm"](**SMALL["lstm"], dropout=0.0)
+    one = trainer(build=build, terms=terms, **knobs)
+    one.step(np.arange(8))
+    norms = []
+    for alone in terms:
+        other = trainer(build=build, terms=[alone], **knobs)
+        other.step(np.arange(8))
+        norms.append(other.recent.norm)
+    expected = [norm / sum(norms) for norm in norms]
+    assert one.recent.mean_shares(3) == pytest.approx(expected, rel=1e-9)
+
+
+def test_measuring_the_shares_changes_no_bit(tmp_path):
+    found = []
+    for every in (1, 1000):
+        one = trainer(terms=OBJECTIVES["wasserstein"], log_every=every, accumulate=2)
+        fit(new_run(tmp_path / str(every)), one)
+        found.append(torch.cat([p.detach().flatten() for p in one.parameters.values()]))
+    assert torch.equal(*found)
+
+
+def test_a_term_that_hardly_counts_and_frequent_clipping_are_warned_of(tmp_path):
+    terms = [
+        term(weighting="exponential"),
+        term("wasserstein", scale=1e-6),
+        term("r-drop", scale=0),
+    ]
+    run = new_run(tmp_path / "run")
+    fit(run, trainer(terms=terms, clip=0.01))
+    for record in run.metrics():
+        assert record["clipped"] == 1.0
+        assert sum(one["gradient_share"] for one in record["terms"]) == pytest.approx(1)
+        if record["kind"] == "epoch":
+            weak, clipping = record["cautions"]
+            assert weak["kind"] == "weak-term" and weak["term"] == 1 and weak["share"] < 0.01
+            assert clipping == {"kind": "clipping", "share": 1.0, "term": None}
+    assert [w.split()[0] for w in run.warnings] == ["term", "100%"]  # said once, not each epoch
+
+
+def test_where_all_is_well_nothing_is_warned_of(tmp_path):
+    run = new_run(tmp_path / "run")
+    fit(run, trainer(terms=[term(), term("wasserstein", scale=5.0)], clip=0.01))  # nothing weighed
+    fit(other := new_run(tmp_path / "other"), trainer(terms=OBJECTIVES["law"], clip=0))
+    assert run.warnings == other.warnings == []
+    assert all(not record.get("cautions") for record in run.metrics() + other.metrics())
+
+
+def test_losses_that_compare_passes_see_their_own_dropout_and_others_their_mean():
+    build = models.MODELS["lstm"](**SMALL["lstm"], dropout=0.5)
+    terms = [term(), term("r-drop")]
+    one, seen = trainer(build=build, terms=terms, optimizer=training.Sgd(rate=0.0)), []
+    batch = data.collate(PAIRS, np.arange(8))
+    call = one.model.forward
+    one.model.forward = lambda batch: (seen.append(call(batch)), seen[-1])[1]
+    one.step(np.arange(8))
+    assert len(seen) == 2 and not torch.equal(seen[0].hidden, seen[1].hidden)
+    cross_entropy, apart = losses.evaluate([t.loss for t in terms], seen, batch)
+    recent = [tally.summary()["loss"] for tally in one.objectives.recent]
+    assert recent == pytest.approx([cross_entropy.mean().item(), apart.mean().item()], rel=1e-4)
+    assert apart.min() > 0
+
+
+def test_without_dropout_passes_agree():
+    build = models.MODELS["lstm"](**SMALL["lstm"], dropout=0.0)
+    one = trainer(build=build, terms=[term(), term("r-drop")])
+    one.step(np.arange(8))
+    assert one.objectives.recent[1].loss == 0
+
+
+@pytest.mark.parametrize("per", ["sentence", "token"])
+def test_a_weight_may_follow_from_the_loss_per_token(per):
+    law = polar.Exponential(unit="absolute", radius=2.0)
+    build = models.MODELS["lstm"](**SMALL["lstm"], dropout=0.0)
+    found = training.Term(weighting=law, weighed_by="loss-per-token")
+    one = trainer(build=build, terms=[found], precision="float64", per=per, clip=0)
+    before = {k: v.detach().clone() for k, v in one.parameters.items()}
+    batch = data.collate(PAIRS, np.arange(6))
+    tokens = batch.target_mask.sum(1)
+    total = losses.CrossEntropy()(one.model(batch), batch)
+    mean = (law(total / tokens) * total).sum() / (6 if per == "sentence" else tokens.sum())
+    gradients = torch.autograd.grad(mean, list(one.parameters.values()))
+    one.step(np.arange(6))
+    for (name, parameter), gradient in zip(one.parameters.items(), gradients, strict=True):
+        assert torch.allclose(parameter, before[name] - gradient, rtol=0, atol=1e-10), name
+    assert one.objectives.objectives[0].mean_loss == pytest.approx((total / tokens).mean().item())
+
+
+@pytest.mark.parametrize("change", ["seed", "step", "draw"])
+def test_dropout_is_keyed_by_seed_and_step_and_draw(change):
+    build = models.MODELS["lstm"](**SMALL["lstm"], dropout=0.5)
+    batch = data.collate(PAIRS, np.arange(8))
+
+    def hidden(seed=3, step=0, draw=0):
+        one = trainer(build=build)
+        one.seed, one.at.step = seed, step
+        return one._output(batch, draw).hidden
+
+    assert torch.equal(hidden(), hidden())
+    assert not torch.equal(hidden(), hidden(**{change: 1}))
+
+
+def test_words_are_dropped_in_training_only_and_never_from_what_is_predicted():
+    one, seen = trainer(word_dropout=0.4), []
+    call = one.model.forward
+    one.model.forward = lambda batch: (seen.append(batch), call(batch))[1]
+    rows = np.arange(40)
+    one.step(rows)
+    whole, (dropped,) = data.collate(PAIRS, rows), seen
+    assert torch.equal(dropped.target, whole.target)
+    for read, true in ((dropped.source, whole.source), (dropped.shown, whole.target)):
+        changed = read != true
+        assert set(read[changed].tolist()) == {text.UNK}
+        assert not changed[(true == text.EOS) | (true == text.PAD)].any()
+        words = ((true != text.EOS) & (true != text.PAD)).sum()
+        assert 0.25 < changed.sum() / words < 0.55
+    expected = dropped.shown.roll(1, 1)
+    expected[:, 0] = text.BOS
+    assert torch.equal(dropped.decoder_input, expected)
+    seen.clear()
+    training.nats(one.model, PAIRS)
+    assert all(batch.shown is None and not (batch.source == text.UNK).any() for batch in seen)
+
+
 def test_the_papers_schedule_halves_the_rate_each_epoch_after_the_eighth():
-    rates = [training.Sgd().rate_at(1, epoch) for epoch in range(1, 13)]
+    rates = [training.Sgd().rate_at(1, epoch, 99) for epoch in range(1, 13)]
     assert rates == [1.0] * 8 + [0.5, 0.25, 0.125, 0.0625]
-    assert training.Sgd(halve_after=0).rate_at(1, 99) == 1.0
+    assert training.Sgd(halve_after=0).rate_at(1, 99, 99) == 1.0
 
 
 def test_adams_rate_rises_to_the_warm_up_and_falls_as_the_inverse_root():
     adam = training.Adam(rate=0.1, warmup=100)
-    assert adam.rate_at(50, 1) == pytest.approx(0.05)
-    assert adam.rate_at(100, 1) == pytest.approx(0.1)
-    assert adam.rate_at(400, 7) == pytest.approx(0.05)
-    assert training.Adam(rate=0.1, warmup=0).rate_at(400, 7) == 0.1
+    assert adam.rate_at(50, 1, 999) == pytest.approx(0.05)
+    assert adam.rate_at(100, 1, 999) == pytest.approx(0.1)
+    assert adam.rate_at(400, 7, 999) == pytest.approx(0.05)
+    assert training.Adam(rate=0.1, warmup=0).rate_at(400, 7, 999) == 0.1
+
+
+def test_a_linear_schedule_rises_and_falls_to_nothing_at_the_last_step():
+    adam = training.Adam(rate=0.1, warmup=4, schedule="linear")
+    rates = [adam.rate_at(step, 1, 10) for step in range(1, 12)]
+    assert rates[:4] == pytest.approx([0.025, 0.05, 0.075, 0.1])
+    assert rates[4:10] == pytest.approx([0.1 * left / 7 for left in (6, 5, 4, 3, 2, 1)])
+    assert rates[10] == rates[9] > 0
+    whole = training.Adam(rate=0.1, warmup=0, schedule="linear")
+    assert whole.rate_at(1, 1, 10) == pytest.approx(0.1 * 10 / 11)
+    assert training.Adam(rate=0.1, warmup=99, schedule="linear").rate_at(3, 1, 3) < 0.1
 
 
 def test_the_rate_of_the_schedule_is_the_one_used(tmp_path):
@@ -264,6 +455,96 @@ def test_the_rate_of_the_schedule_is_the_one_used(tmp_path):
         stop=lambda: seen.update({one.at.epoch: one.optimizer.param_groups[0]["lr"]}),
     )
     assert seen == {1: 0.5, 2: 0.25, 3: 0.125}
+
+
+def test_a_warm_up_begins_with_its_first_step():
+    one = trainer(optimizer=training.Adam(rate=0.1, warmup=10))
+    seen = []
+    for _ in range(3):
+        one.step(np.arange(8))
+        seen.append(one.optimizer.param_groups[0]["lr"])
+    assert seen == pytest.approx([0.01, 0.02, 0.03])
+    assert one.record("interval", one.objectives.recent, one.recent)["rate"] == seen[-1]
+
+
+def test_the_defaults_are_the_papers_and_vaswanis():
+    sgd, adam = training.Sgd(), training.Adam()
+    assert (sgd.rate, sgd.momentum, sgd.halve_after) == (1.0, 0.0, 8)
+    assert (adam.rate, adam.warmup, adam.beta1, adam.beta2) == (1e-3, 1000, 0.9, 0.98)
+    assert adam.epsilon == 1e-9 and training.AdamW().decay == 0.01
+    group = adam.build([torch.nn.Parameter(torch.zeros(1))]).param_groups[0]
+    assert group["betas"] == (0.9, 0.98) and group["eps"] == 1e-9
+    settings = training.Settings()
+    assert (settings.epochs, settings.batch, settings.clip, settings.memory) == (12, 64, 5.0, 100)
+
+
+def test_of_equally_good_models_the_first_is_kept(tmp_path):
+    run = new_run(tmp_path / "run")
+    fit(run, trainer(epochs=3), validate=lambda model: {"loss": 1.0})
+    assert run.result["best"]["epoch"] == 1
+
+
+def test_the_memory_of_running_means_is_a_setting():
+    means = []
+    for memory in (1.0, 4.0):
+        build = models.MODELS["lstm"](**SMALL["lstm"], dropout=0.0)
+        one = trainer(build=build, memory=memory, optimizer=training.Sgd(rate=0.0))
+        one.step(np.arange(4))
+        first = one.objectives.objectives[0].mean_loss
+        one.step(np.arange(4, 8))
+        total = one.objectives.recent[0].loss / 4
+        second = total - first
+        assert one.objectives.objectives[0].mean_loss == pytest.approx(
+            first + (second - first) / memory
+        )
+        means.append(one.objectives.objectives[0].mean_loss)
+    assert means[0] != means[1]
+
+
+def test_logged_weights_are_those_that_were_used_and_lengths_are_of_the_target():
+    rows = [np.full(n, 5) for n in (1, 8, 3, 2)]
+    pairs = data.Pairs(
+        ragged(rows), ragged([np.full(n, 6) for n in (2, 3, 7, 9)]), np.ones(4, "f4")
+    )
+    law = polar.Uniform(radius=0.5, normalise="running-mean")
+    build = models.MODELS["lstm"](**SMALL["lstm"], dropout=0.0)
+    one = trainer(
+        build=build,
+        pairs=pairs,
+        terms=[training.Term(weighting=law)],
+        optimizer=training.Sgd(rate=0.0),
+    )
+    for _ in range(3):  # the mean loss, the mean weight, and then the normalised weights
+        one.objectives.recent = [training.terms.Tally()]
+        one.step(np.arange(4))
+    batch = data.collate(pairs, np.arange(4))
+    values = losses.CrossEntropy()(one.model(batch), batch).detach()
+    objective = one.objectives.objectives[0]
+    weights = (law(values, values.mean()) / objective.mean_weight).numpy()
+    found = one.objectives.recent[0].summary()
+    assert found["weight"] == pytest.approx(1, abs=1e-6)
+    assert found["weight_sd"] == pytest.approx(weights.std(), rel=1e-4)
+    assert found["weight_spread"] == pytest.approx(weights.std() / weights.mean(), rel=1e-4)
+    expected = np.corrcoef(weights, [3, 4, 8, 10])[0, 1]
+    assert found["weight_length_correlation"] == pytest.approx(expected, abs=1e-4)
+
+
+def test_the_spread_of_weights_is_told_apart_within_and_between_batches():
+    generator = np.random.default_rng(0)
+    batches = [generator.uniform(1, 2, 5), generator.uniform(3, 4, 7), generator.uniform(1, 9, 4)]
+    total = training.terms.Tally()
+    for weight in batches:
+        one = training.terms.Tally()
+        for part in np.array_split(weight, 2):  # pieces of a batch
+            ones = torch.ones(len(part))
+            one.add(ones, torch.tensor(part), ones, ones, ones)
+        total = total + one.batch(ALONE)
+        assert one.samples == len(weight)
+    everything = np.concatenate(batches)
+    within = sum(((w - w.mean()) ** 2).sum() for w in batches)
+    found = total.summary()["weight_within_batches"]
+    assert found == pytest.approx(within / ((everything - everything.mean()) ** 2).sum())
+    assert training.terms.Tally().summary()["weight_within_batches"] is None
 
 
 def test_the_best_model_is_the_one_with_the_best_score_and_waiting_ends_the_run(tmp_path):
@@ -284,8 +565,24 @@ def test_the_best_model_is_the_one_with_the_best_score_and_waiting_ends_the_run(
 def test_a_score_of_which_more_is_better_is_maximised(tmp_path):
     scores = iter([3.0, 1.0])
     run = new_run(tmp_path / "run")
-    fit(run, trainer(metric="bleu"), validate=lambda model: {"bleu": next(scores)})
+    one, scored = trainer(metric="bleu"), lambda model: {"bleu": next(scores)}
+    fit(run, one, validate=scored, higher_is_better=True)
     assert run.result["best"]["epoch"] == 1
+
+
+def test_of_equal_scores_the_lower_loss_is_kept_and_counts_as_progress(tmp_path):
+    losses = iter([5.1, 4.7, 4.2, 4.3])
+    run = new_run(tmp_path / "run")
+    one = trainer(metric="bleu", epochs=9, patience=1)
+    fit(run, one, validate=lambda m: {"loss": next(losses), "bleu": 0.0}, higher_is_better=True)
+    assert run.result["best"]["epoch"] == 3 and run.result["epochs"] == 4
+
+
+def test_the_same_score_and_loss_again_is_no_progress(tmp_path):
+    run = new_run(tmp_path / "run")
+    one = trainer(epochs=9, patience=2)
+    fit(run, one, validate=lambda model: {"loss": 2.0})
+    assert run.result["best"]["epoch"] == 1 and run.result["epochs"] == 3
 
 
 def test_a_metric_that_validation_does_not_give_is_named(tmp_path):
@@ -329,7 +626,7 @@ def test_statistics_of_weights_equal_numpys():
     length = generator.integers(1, 30, 300).astype(float)
     tally = training.terms.Tally()
     for rows in np.array_split(np.arange(300), 7):
-        tally.add(*(torch.tensor(x[rows]) for x in (loss, weight, length)), 3.0)
+        tally.add(*(torch.tensor(x[rows]) for x in (loss, weight, length, np.ones(300), loss / 3)))
     found = training.terms.Tally.from_state(json.loads(json.dumps(tally.state_dict()))).summary()
     assert found["loss"] == pytest.approx(loss.mean())
     assert found["weight"] == pytest.approx(weight.mean())
@@ -346,7 +643,7 @@ def test_statistics_of_weights_equal_numpys():
 def test_a_spread_of_weights_does_not_need_a_spread_of_lengths():
     tally = training.terms.Tally()
     weights = torch.tensor([1.0, 1.5, 1.7, 1.9])
-    tally.add(torch.ones(4), weights, torch.full((4,), 5), 1.0)
+    tally.add(torch.ones(4), weights, torch.full((4,), 5), torch.ones(4), torch.ones(4))
     assert tally.summary()["weight_sd"] == pytest.approx(float(weights.std(correction=0)))
 
 
@@ -393,9 +690,19 @@ def test_a_loss_that_is_not_finite_is_caught_that_step_and_never_saved(tmp_path,
     assert last is None or all(bool(t.isfinite().all()) for t in last.tensors["model"].values())
 
 
+def test_costs_of_transport_that_are_not_finite_are_caught_as_well():
+    one = trainer(terms=OBJECTIVES["wasserstein-alone"])
+    with torch.no_grad():
+        next(iter(one.parameters.values())).fill_(math.nan)
+    with pytest.raises(training.NotFinite, match="what the model computes is not finite at step 1"):
+        one.step(np.arange(4))
+
+
 def test_a_parameter_that_left_the_numbers_is_never_saved(tmp_path):
     run = new_run(tmp_path / "run")
-    one = trainer(save_every=1, optimizer=training.Sgd(rate=1e38), clip=0)
+    diverging = training.Sgd()
+    object.__setattr__(diverging, "rate", 1e38)  # far beyond what a recipe may say
+    one = trainer(save_every=1, optimizer=diverging, clip=0)
     with pytest.raises(training.NotFinite, match="is not finite"):
         fit(run, one)
     last = run.last()
@@ -429,7 +736,8 @@ def test_weights_that_are_not_the_models_are_refused_by_name():
         ({"batch": 0}, "batch is 0"),
         ({"keep": 0}, "keep is 0"),
         ({"memory": 0.5}, "memory is 0.5"),
-        ({"clip": -1.0}, "negative"),
+        ({"clip": -1.0}, "clip is -1.0"),
+        ({"word_dropout": 1.0}, "word_dropout is 1.0"),
     ],
 )
 def test_settings_out_of_range_are_refused(knobs, message):
@@ -498,6 +806,11 @@ def test_retention_is_a_knob(tmp_path):
     run = new_run(tmp_path / "run")
     fit(run, trainer(save_every=1, keep=3))
     assert len(list(run.folder.glob("checkpoint-*"))) == 3
+
+
+def test_a_term_weighed_by_something_else_is_refused():
+    with pytest.raises(ValueError, match="weighed_by is 'word'"):
+        training.Term(weighed_by="word")
 
 
 def test_every_term_field_is_documented():

@@ -155,7 +155,7 @@ CHECKS = [
     (("score", "a=test.en", "a=test.en", "-r", "test.en"), 2, "a is given twice"),
     (("train", "toy-de-en", "training.metric=blue"), 2, "did you mean 'bleu'"),
     (("train", "toy-de-en", "training.metric=bits-per-token"), 2, "metric is"),
-    (("train", "toy-de-en", "seed=true"), 2, "must be a number"),
+    (("train", "toy-de-en", "seed=true"), 2, "must be a whole number"),
     (("train", "toy-de-en", "training.precision=bfloat16"), 2, "precision"),
     (("train", "toy-de-en", "training.start=nowhere"), 4, "nowhere does not exist"),
     (("prepare", "toy-de-en", "modle=lstm"), 2, "did you mean 'model'"),
@@ -175,6 +175,13 @@ CHECKS = [
     (("list", "modles"), 2, "there is no kind 'modles'"),
     (("train", "toy-de-en", "--device", "tpu"), 2, "tpu"),
     (("frobnicate",), 2, "No such command"),
+    (("train", "toy-de-en", "--threads", "100000000"), 2, "--threads"),
+    (("train", "toy-de-en", "--workers", "100000000"), 2, "--workers"),
+    (("train", "toy-de-en", "--max-minutes", "nan"), 2, "--max-minutes"),
+    (("train", "toy-de-en", *SMALL, "--run", "loop"), 5, "loop"),
+    (("generate", "loop"), 4, "loop"),
+    (("generate", "run", "test.de", "-o", "loop"), 5, "loop"),
+    (("train", "toy-de-en", *SMALL, "model.hidden=65536", "model.layers=256"), 2, "GB of memory"),
 ]
 
 
@@ -219,6 +226,8 @@ def test_a_mistake_is_a_few_lines_and_an_exit_code(place, inside, arguments, cod
     lines = (place / "test.en").read_text("utf-8").split("\n")[:-1]
     (place / "short.en").write_text("\n".join(lines[:9]) + "\n", "utf-8")
     (place / "long.en").write_text("\n".join([*lines, "more"]) + "\n", "utf-8")
+    (place / "loop").unlink(missing_ok=True)
+    (place / "loop").symlink_to("loop")
     found, printed = inside(*arguments)
     assert found == code, printed
     error = printed[printed.rindex("augless: ") if "augless: " in printed else 0 :]
@@ -247,6 +256,13 @@ def test_a_run_that_is_not_ours_is_refused_and_nothing_of_it_executed(place, tmp
     done = run("generate", "bad", cwd=tmp_path, stdin="x\n")
     assert done.returncode == 4 and "Traceback" not in done.stderr
     assert not (tmp_path / "executed").exists()
+
+
+def test_closed_standard_input_is_said(place):
+    command = f"{sys.executable} -m augless generate run <&-"
+    done = subprocess.run(command, shell=True, cwd=place, capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (5, "")
+    assert done.stderr == "augless: standard input is closed; name a file\n"
 
 
 def test_a_run_from_another_version_is_refused(place, tmp_path):
@@ -342,7 +358,8 @@ def test_list_shows_every_table_with_every_knob(tmp_path):
     assert re.search(r"radius += 1\.0 +how far neighbours lie", done.stdout)
     answer = json.loads(run("list", "weightings", "--json", cwd=tmp_path).stdout)
     knob = answer["weightings"]["exponential"]["knobs"]["strength"]
-    assert knob == {"default": "1.0", "meaning": "total weight of the neighbours"}
+    meaning = "total weight of the neighbours; a number, from 0 to 1,000,000"
+    assert knob == {"default": "1.0", "meaning": meaning}
 
 
 def test_doctor_says_what_is_here(tmp_path):
@@ -484,6 +501,11 @@ def test_a_split_that_is_watched_is_scored_at_every_validation(tmp_path, run):
     done = run("train", "toy-de-en", *SMALL, "training.watch=test", "--run", "run", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     scores = runs.Run.open(tmp_path / "run").metrics()[-1]["scores"]
+    assert list(scores) == ["loss", "perplexity", "test loss"]
+    bleu = ("training.metric=bleu", "training.watch=test")
+    done = run("train", "toy-de-en", *SMALL, *bleu, "--run", "bleu", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    scores = runs.Run.open(tmp_path / "bleu").metrics()[-1]["scores"]
     assert list(scores) == ["loss", "perplexity", "bleu", "test bleu"]
     done = run("train", "toy-de-en", *SMALL, "training.watch=tset", cwd=tmp_path)
     assert done.returncode == 2 and "it can be test" in done.stderr

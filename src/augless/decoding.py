@@ -14,6 +14,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import math
+import sys
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -26,6 +27,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from augless import models, text
+from augless.knobs import LARGEST_SEED, Above, AtMost, Knobs, Within
 
 Codecs = tuple[text.Codec, text.Codec]
 
@@ -45,15 +47,13 @@ class Hypothesis:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Search(ABC):
+class Search(Knobs, ABC):
     """How to look for a probable output; padding and the start symbol are never part of one."""
 
-    max_ratio: Annotated[float, "an output has at most so many ids for each of its source"] = 2.0
-    max_extra: Annotated[int, "and so many more; the end symbols count"] = 20
-
-    def __post_init__(self) -> None:
-        _require(0 <= self.max_ratio < math.inf, "max_ratio", self.max_ratio, "0 or more, finite")
-        _require(self.max_extra >= 0, "max_extra", self.max_extra, "0 or more")
+    max_ratio: Annotated[
+        float, "an output has at most so many ids for each of its source", Within(0, 1000)
+    ] = 2.0
+    max_extra: Annotated[int, "and so many more; the end symbols count", Within(0, 100_000)] = 20
 
     def search(
         self,
@@ -109,16 +109,16 @@ class Beam(Search):
     n_best have ended, and stand behind those.
     """
 
-    size: Annotated[int, "hypotheses kept of each sentence"] = 5
-    length_penalty: Annotated[float, "power of the length: the higher, the longer outputs"] = 1.0
-    n_best: Annotated[int, "hypotheses returned of each sentence"] = 1
+    size: Annotated[int, "hypotheses kept of each sentence", Within(1, 10_000)] = 5
+    length_penalty: Annotated[
+        float, "power of the length: the higher, the longer outputs", Within(0, 10)
+    ] = 1.0
+    n_best: Annotated[int, "hypotheses returned of each sentence", Within(1, 10_000)] = 1
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        penalty = self.length_penalty
-        _require(self.size >= 1, "size", self.size, "1 or more")
-        _require(0 <= penalty <= 10, "length_penalty", penalty, "from 0 to 10")
-        _require(1 <= self.n_best <= self.size, "n_best", self.n_best, f"from 1 to {self.size}")
+        if self.n_best > self.size:
+            raise ValueError(f"n_best is {self.n_best}; it must be at most size, {self.size}")
 
     def _search(
         self, model: models.Model, state: models.State, limits: Tensor, index: Sequence[int]
@@ -199,20 +199,17 @@ class Sampling(Search):
     log-probability under the model as it is.
     """
 
-    temperature: Annotated[float, "logits are divided by it: the lower, the surer"] = 1.0
-    top_k: Annotated[int, "draw among so many most probable words; 0: among all"] = 0
-    top_p: Annotated[float, "draw among the fewest words that together are so probable"] = 1.0
-    seed: Annotated[int, "decides all draws"] = 1
-    n_best: Annotated[int, "samples of each sentence"] = 1
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        warm = 0 < self.temperature < math.inf
-        _require(warm, "temperature", self.temperature, "above 0, finite")
-        _require(self.top_k >= 0, "top_k", self.top_k, "0 or more")
-        _require(0 < self.top_p <= 1, "top_p", self.top_p, "above 0, at most 1")
-        _require(self.seed >= 0, "seed", self.seed, "0 or more")
-        _require(self.n_best >= 1, "n_best", self.n_best, "1 or more")
+    temperature: Annotated[
+        float, "logits are divided by it: the lower, the surer", Within(1e-6, 1e6)
+    ] = 1.0
+    top_k: Annotated[
+        int, "draw among so many most probable words; 0: among all", Within(0, 10**9)
+    ] = 0
+    top_p: Annotated[
+        float, "draw among the fewest words that together are so probable", Above(0), AtMost(1)
+    ] = 1.0
+    seed: Annotated[int, "decides all draws", Within(0, LARGEST_SEED)] = 1
+    n_best: Annotated[int, "samples of each sentence", Within(1, 10_000)] = 1
 
     def _search(
         self, model: models.Model, state: models.State, limits: Tensor, index: Sequence[int]
@@ -255,17 +252,19 @@ SEARCHES: dict[str, type[Any]] = {"greedy": Greedy, "beam": Beam, "sampling": Sa
 
 
 @dataclass(frozen=True, kw_only=True)
-class Batching:
+class Batching(Knobs):
     """How much is read and searched at once; of the output, only `max_source` decides anything."""
 
-    sentences: Annotated[int, "sentences of a batch at most"] = 64
-    tokens: Annotated[int, "source ids of a batch at most, padding counted"] = 4_000
-    window: Annotated[int, "lines read and sorted by length before any is written"] = 2_000
-    max_source: Annotated[int, "ids of a line at most; what follows is not read"] = 1_000
-
-    def __post_init__(self) -> None:
-        for name in ("sentences", "tokens", "window", "max_source"):
-            _require(getattr(self, name) >= 1, name, getattr(self, name), "1 or more")
+    sentences: Annotated[int, "sentences of a batch at most", Within(1, 100_000)] = 64
+    tokens: Annotated[int, "source ids of a batch at most, padding counted", Within(1, 10**7)] = (
+        4_000
+    )
+    window: Annotated[
+        int, "lines read and sorted by length before any is written", Within(1, 10**7)
+    ] = 2_000
+    max_source: Annotated[
+        int, "ids of a line at most; what follows is not read", Within(1, 100_000)
+    ] = 1_000
 
 
 @dataclass(frozen=True)
@@ -290,15 +289,18 @@ def generate(
     search: Search,
     batching: Batching | None = None,
     progress: Progress | None = None,
+    places: Sequence[int] | None = None,
 ) -> Iterator[list[Text]]:
     """Write what the model answers to each line: texts, the best first, in the order of the lines.
 
     The codecs are those of source and target. Lines are read a window at a time, so that a stream
-    of any length needs little memory. An empty line has one answer, which is empty.
+    of any length needs little memory. An empty line has one answer, which is empty. Draws depend
+    on the places of the lines, which are 0, 1, ... if not given.
     """
     if isinstance(lines, str):
         raise ValueError("lines must be several strings, not one")
-    return _windows(model, codecs, iter(lines), search, batching or Batching(), progress)
+    where = places if places is not None else range(sys.maxsize)
+    return _windows(model, codecs, iter(lines), search, batching or Batching(), progress, where)
 
 
 def _windows(
@@ -308,6 +310,7 @@ def _windows(
     search: Search,
     batching: Batching,
     progress: Progress | None,
+    places: Sequence[int],
 ) -> Iterator[list[Text]]:
     source, target = codecs
     start = 0
@@ -320,7 +323,7 @@ def _windows(
             progress(blank)
         for part in _parts(ids, batching):
             batch = _padded([ids[i] for i in part], _device(model))
-            found = search.search(model, *batch, [start + i for i in part])
+            found = search.search(model, *batch, [places[start + i] for i in part])
             for i, hypotheses in zip(part, found, strict=True):
                 cut = len(encoded[i]) > batching.max_source
                 texts[i] = [Text(target.decode(h.ids), h, cut) for h in hypotheses]
@@ -366,6 +369,7 @@ class Writer:
         lines: Iterable[str],
         search: Search | None = None,
         progress: Progress | None = None,
+        places: Sequence[int] | None = None,
     ) -> Iterator[list[Text]]:
         """Write all answers to each line, the best first, with their scores; see `generate`."""
         return generate(
@@ -375,6 +379,7 @@ class Writer:
             search=search or self.search,
             batching=self.batching,
             progress=progress,
+            places=places,
         )
 
     def generate(self, lines: Iterable[str], search: Search | None = None) -> list[str]:
@@ -465,8 +470,3 @@ def _reading(model: models.Model) -> Iterator[None]:
 def _device(model: models.Model) -> torch.device:
     first = next(model.parameters(), None)
     return torch.device("cpu") if first is None else first.device
-
-
-def _require(holds: bool, name: str, value: object, wanted: str) -> None:
-    if not holds:
-        raise ValueError(f"{name} is {value}; it must be {wanted}")

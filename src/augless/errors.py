@@ -26,9 +26,13 @@ MEANINGS = {
 
 CODES = {
     "BadRecipe": USAGE,
+    "BadKnob": USAGE,
+    "BadOptions": USAGE,
+    "BadAugmentation": USAGE,
     "BadData": BAD_DATA,
     "BadStore": BAD_DATA,
     "BadScores": BAD_DATA,
+    "BadSurvey": BAD_DATA,
     "BadRun": BAD_RUN,
     "BadRecord": BAD_RUN,
     "Busy": BUSY,

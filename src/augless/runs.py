@@ -117,7 +117,7 @@ class Run:
         header |= {"vocabularies": vocabularies, "versions": dict(versions)}
         document = _document(header)  # before anything is written: it may not be JSON
         if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
-            place = folder.resolve()  # a link to an empty folder stays a link
+            place = storage.target(folder)  # a link to an empty folder stays a link
             place.parent.mkdir(parents=True, exist_ok=True)
             _clear(place.parent, f".{place.name}.")
             try:
@@ -518,16 +518,8 @@ def _clear(folder: Path, start: str, *, sure: bool = False) -> None:
     """Remove what processes left aside; if not sure that they died, only where they did."""
     for path in folder.iterdir():
         match = _ASIDE.fullmatch(path.name) if path.name.startswith(start) else None
-        if match and (sure or not _alive(int(match[1]))):
+        if match and (sure or not storage.alive(int(match[1]))):
             _remove(path)
-
-
-def _alive(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except OSError as error:
-        return error.errno == errno.EPERM
-    return process != os.getpid()
 
 
 @contextlib.contextmanager

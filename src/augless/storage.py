@@ -9,19 +9,24 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import hashlib
+import json
 import os
 import re
 import secrets
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 _IDENTIFIER = re.compile(r"[0-9a-f]{12}", re.ASCII)
 
 
 class Linked(OSError):  # noqa: N818  # named for what it is
     """A link where a plain file or folder belongs."""
+
+    def __str__(self) -> str:
+        return str(self.args[1])
 
 
 def identifier(name: object) -> str:
@@ -47,6 +52,14 @@ def inside(root: Path, *names: str) -> Path:
                 f"{path} is a link, which is not followed\nreplace it by a plain file or folder",
             )
     return path
+
+
+def target(path: Path) -> Path:
+    """Return what a path that the user named leads to, through links; refuse a loop of links."""
+    found = Path(os.path.realpath(path))
+    if found.is_symlink():
+        raise Linked(errno.ELOOP, f"{path} is a link to itself\nname another path")
+    return found
 
 
 def read(path: Path, largest: int) -> bytes:
@@ -89,6 +102,40 @@ def replace(path: Path, content: bytes) -> None:
         file.write(content)
 
 
+def document(content: Mapping[str, Any]) -> bytes:
+    """Write a table as JSON that ends with the SHA-256 of the rest."""
+    return encoded({**content, "sha256": digest(encoded(content))})
+
+
+def parse(raw: bytes, form: str) -> dict[str, Any]:
+    """Read a document back, without its SHA-256: every byte has to be as it was written.
+
+    `form` is what its key `format` says. Raises `ValueError`, whatever is wrong.
+    """
+    try:
+        content = json.loads(raw)
+        if not isinstance(content, dict) or not isinstance(content.get("format"), str):
+            raise ValueError("it has no format")
+        if content["format"] != form:
+            raise ValueError(f"it has the format {content['format'][:40]!r}, not {form!r}")
+        content.pop("sha256", None)
+        if document(content) != raw:
+            raise ValueError("its content is not what was written")
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+    return content
+
+
+def encoded(content: Any) -> bytes:
+    """Write what JSON can say."""
+    return json.dumps(content, indent=1, allow_nan=False).encode() + b"\n"
+
+
+def digest(content: bytes) -> str:
+    """Return the SHA-256 of bytes."""
+    return hashlib.sha256(content).hexdigest()
+
+
 def discard(folder: Path, known: re.Pattern[str]) -> None:
     """Delete the plain files of a folder whose names `known` matches, and nothing else."""
     if folder.is_symlink():
@@ -98,6 +145,27 @@ def discard(folder: Path, known: re.Pattern[str]) -> None:
             path.unlink()
 
 
+def remove(folder: Path, known: re.Pattern[str]) -> None:
+    """Delete a folder if all of its files, seen from it, have names that `known` matches.
+
+    Otherwise nothing is deleted. A link is never followed; one in place of the folder is refused.
+    """
+    if folder.is_symlink():
+        raise Linked(errno.ELOOP, f"{folder} is a link, which is not deleted\nremove it yourself")
+    inside = sorted(folder.rglob("*"))
+    for path in inside:
+        plain = path.is_symlink() or not path.is_dir()
+        name = path.relative_to(folder).as_posix()
+        if plain and (path.is_symlink() or not known.fullmatch(name)):
+            raise FileExistsError(
+                f"{folder} is to be made anew, but {name!r} in it is not ours\n"
+                "move the folder away, and call again"
+            )
+    for path in reversed(inside):  # what is inside before what it is in
+        path.rmdir() if path.is_dir() else path.unlink()
+    folder.rmdir()
+
+
 def sync(folder: Path) -> None:
     """Flush the entries of a folder to the disk."""
     descriptor = os.open(folder, os.O_RDONLY)
@@ -105,3 +173,12 @@ def sync(folder: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def alive(process: int) -> bool:
+    """Tell whether another process of this number runs: what it left aside is not to be touched."""
+    try:
+        os.kill(process, 0)
+    except OSError as error:
+        return error.errno == errno.EPERM
+    return process != os.getpid()

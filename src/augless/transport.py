@@ -17,8 +17,6 @@ from typing import Any, Protocol
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from scipy.optimize import linear_sum_assignment, linprog
-from scipy.sparse import csr_array, eye_array, kron, vstack
 from torch import Tensor
 
 Array = NDArray[Any]
@@ -146,6 +144,8 @@ def exact(
     An assignment has as many source as target tokens, all of equal mass; by Birkhoff's theorem one
     of its optimal plans is a permutation. Under teacher forcing this is the usual case.
     """
+    from scipy.optimize import linear_sum_assignment  # half a second, which other losses save
+
     problem = _problem(cost, source_mask, target_mask, source_mass, target_mass)
     shifted = problem.cost.detach().double()
     # Shifting a column moves every plan's value alike. It spares the assignment, whose search
@@ -198,6 +198,9 @@ def _equal(source: Array, target: Array) -> bool:
 
 def _linear_program(cost: Array, source: Array, target: Array) -> Array:
     """Return an optimal plan of one problem, (N, M), by HiGHS' dual simplex."""
+    from scipy.optimize import linprog
+    from scipy.sparse import csr_array, eye_array, kron, vstack
+
     rows, columns = cost.shape
     # Sums over each row, then over each column, of a plan that is laid out row by row.
     row_sums = kron(eye_array(rows), np.ones((1, columns)))

@@ -13,7 +13,16 @@ from typing import Annotated, TextIO
 
 import typer
 
-from augless.cli import describing, preparing, scoring, training, trying, writing
+from augless.cli import (
+    augmenting,
+    describing,
+    preparing,
+    scoring,
+    surveying,
+    training,
+    trying,
+    writing,
+)
 from augless.errors import BUG, code_of
 
 app = typer.Typer(
@@ -51,11 +60,14 @@ def root(
 
 
 app.command()(preparing.prepare)
+app.command()(augmenting.augment)
+app.command()(augmenting.neighbours)
 app.command()(training.train)
 app.command()(writing.generate)
 app.command()(scoring.score)
 app.command()(trying.trial)
 app.command()(trying.report)
+app.add_typer(surveying.app, name="survey")
 app.command("list")(describing.list_)
 app.command()(describing.doctor)
 
@@ -64,7 +76,9 @@ def main() -> None:
     """Run the command line; a user's mistake is a few lines and an exit code, never a traceback."""
     # As an exception, so that what is half-made is cleared away.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
-    # Closed by whoever called: then nobody reads, and no file of ours may get the number 1 or 2.
+    # Closed by whoever called: then nobody reads, and no file of ours may get the number 0, 1 or 2.
+    if sys.stdin is None:
+        os.open(os.devnull, os.O_RDONLY)
     sys.stdout, sys.stderr = (stream or _nowhere() for stream in (sys.stdout, sys.stderr))
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):

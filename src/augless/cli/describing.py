@@ -8,11 +8,14 @@ import platform
 import shutil
 import sys
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_origin
 
 import typer
 
 from augless.cli import options, terminal
+
+if TYPE_CHECKING:
+    from augless import knobs
 
 # The tables that list shows: kind -> module and name.
 KINDS = {
@@ -28,11 +31,14 @@ KINDS = {
     "optimizers": ("training", "OPTIMIZERS"),
     "searches": ("decoding", "SEARCHES"),
     "metrics": ("metrics", "METRICS"),
+    "augmenters": ("augmentation", "AUGMENTERS"),
 }
 # How the keys of those that are no choice are written in a recipe.
 KEYS = {"text": "text", "filters": "text.filters", "training": "training", "terms": "terms.0"}
 EXTRAS = {
+    "augment": ("transformers",),
     "search": ("optuna",),
+    "survey": ("starlette", "uvicorn"),
     "zstd": ("zstandard",),
     "tensorboard": ("tensorboard",),
 }
@@ -89,17 +95,20 @@ def list_(
 
 def described(kind: type[Any]) -> dict[str, Any]:
     """Return what a component is and its knobs, from its own file."""
-    hints = get_type_hints(kind, include_extras=True)
-    knobs = {}
-    for knob in dataclasses.fields(kind):
-        hint = hints[knob.name]
-        meanings = [m for m in getattr(hint, "__metadata__", ()) if isinstance(m, str)]
-        kind_of = getattr(hint, "__origin__", hint)
-        if get_origin(kind_of) is Literal:
-            meanings.append("one of " + ", ".join(map(str, get_args(kind_of))))
-        knobs[knob.name] = {"default": _default(knob), "meaning": "; ".join(meanings)}
-    meaning = (kind.__doc__ or "").split("\n")[0]
-    return {"meaning": meaning, "knobs": knobs}
+    from augless import knobs
+
+    found = {}
+    for name, knob in knobs.of(kind).items():
+        limits = [knob.wanted] if _limited(knob) else []
+        meaning = "; ".join([knob.meaning, *limits])
+        found[name] = {"default": _default(knob.field), "meaning": meaning}
+    return {"meaning": (kind.__doc__ or "").split("\n")[0], "knobs": found}
+
+
+def _limited(knob: knobs.Knob) -> bool:
+    """Tell whether a knob's limits say more than its default does."""
+    names = knob.among is not None and knob.kind is str
+    return bool(knob.limits) or get_origin(knob.kind) is Literal or names
 
 
 def _default(knob: dataclasses.Field[Any]) -> str:

@@ -22,9 +22,9 @@ Overrides = Annotated[
     list[str] | None, typer.Argument(metavar="[KEY=VALUE]...", help="What to change in it.")
 ]
 Data = Annotated[Path, typer.Option(help="Where prepared corpora are kept.")]
-Workers = Annotated[int, typer.Option(min=1, help="Processes that prepare the corpus.")]
+Workers = Annotated[int, typer.Option(min=1, max=256, help="Processes that prepare the corpus.")]
 Threads = Annotated[
-    int | None, typer.Option(min=1, help="Threads of torch; the bits depend on it.")
+    int | None, typer.Option(min=1, max=1024, help="Threads of torch; the bits depend on it.")
 ]
 Device = Annotated[
     Literal["auto", "cpu", "cuda", "mps"],

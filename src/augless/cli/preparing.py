@@ -59,7 +59,7 @@ def prepare(
 
 def summary(prepared: data.Prepared) -> str:
     """Say in a few lines what a prepared corpus holds."""
-    from augless import data
+    from augless import data, text
 
     manifest = prepared.manifest
     lines = [f"{'split':<8} {'pairs':>9} {'source ids':>12} {'target ids':>12} {'unknown':>17}"]
@@ -76,6 +76,9 @@ def summary(prepared: data.Prepared) -> str:
             lines.append(f"{split}: {numbers['read']:,} pairs read; dropped: {reasons or 'none'}")
     shared = manifest["statistics"]["train"]["shared"]
     lines.append(f"training pairs that are in another split too: {shared:,}")
+    if cut := manifest["statistics"]["train"]["cut_words"]:
+        longest = text.LONGEST_WORD - 1
+        lines.append(f"{cut:,} words of more than {longest} characters were cut into parts")
     lines.append(f"vocabulary: {' / '.join(f'{n:,}' for n in manifest['vocabulary'])}")
     rules = zip(manifest["languages"], (c.tokeniser.language for c in prepared.codecs), strict=True)
     lines += [f"{side}: cut by the rules for {rule!r}" for side, rule in rules if side != rule]

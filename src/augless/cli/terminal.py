@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
 
+from augless import storage
 from augless.errors import STOPPED
 
 
@@ -138,7 +139,7 @@ def check_output(path: Path | None) -> None:
         return
     if path.is_dir():
         raise IsADirectoryError(f"{path} is a directory; name a file in it")
-    folder = path.resolve().parent
+    folder = storage.target(path).parent
     if not folder.is_dir():
         raise FileNotFoundError(f"there is no folder {folder}; make it first")
     if not os.access(path if path.exists() else folder, os.W_OK):
@@ -155,7 +156,7 @@ def output(path: Path | None) -> Iterator[IO[str]]:
         with path.open("w", encoding="utf-8", newline="\n") as file:
             yield file
         return
-    path = path.resolve()  # of a link, what it points at
+    path = storage.target(path)  # of a link, what it points at
     aside = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         with aside.open("w", encoding="utf-8", newline="\n") as file:

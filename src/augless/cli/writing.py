@@ -56,6 +56,8 @@ def generate(
     terminal.check_output(output)
     options.set_threads(threads)
     writer = following.writer(run, device, overrides)
+    if source == "-" and sys.stdin is None:
+        raise OSError("standard input is closed; name a file")
     if source == "-" and sys.stdin.isatty():  # an answer to each line, not to 2,000
         writer = dataclasses.replace(
             writer, batching=dataclasses.replace(writer.batching, window=1)

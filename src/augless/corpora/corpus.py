@@ -6,16 +6,17 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, ClassVar
 
 from augless.corpora import reading
 from augless.corpora.reading import BadData, Pair, Tally
+from augless.knobs import Knobs
 
 FORMS = ("", ".gz", ".xz", ".zst")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Corpus:
+class Corpus(Knobs):
     """Pairs of texts in named splits, read from files or made from a seed.
 
     A kind of corpus is a subclass: its knobs are its fields; it says which files it reads and
@@ -31,13 +32,7 @@ class Corpus:
     choices: ClassVar[tuple[str, ...]] = ()  # the languages there are; any, if none are listed
 
     def __post_init__(self) -> None:
-        for knob, hint in get_type_hints(type(self)).items():
-            value = getattr(self, knob)
-            if get_origin(hint) is Literal and value not in get_args(hint):
-                these = ", ".join(map(repr, get_args(hint)))
-                raise BadData(f"{knob} is {value!r}; it can be {these}.")
-            if hint is int and knob != "seed" and value < 0:
-                raise BadData(f"{knob} is {value}; it must not be negative.")
+        super().__post_init__()
         one, other = self.languages
         if one == other or (self.choices and not {one, other} <= {*self.choices}):
             these = f" of {', '.join(self.choices)}" if self.choices else ""

@@ -13,6 +13,7 @@ from typing import Annotated, ClassVar
 from augless.corpora import reading
 from augless.corpora.published import Published
 from augless.corpora.reading import BadData, Pair, Tally
+from augless.knobs import LARGEST_SEED, Within
 
 
 def _rank(seed: int, *parts: str) -> int:
@@ -41,11 +42,11 @@ class Reddit(Published):
     """
 
     languages: Annotated[tuple[str, str], "query and response"] = ("query", "response")
-    seed: Annotated[int, "of the draw"] = 1
-    train: Annotated[int, "pairs in train"] = 200_000
-    valid: Annotated[int, "pairs in valid"] = 2_000
-    test: Annotated[int, "pairs in test"] = 5_000
-    words: Annotated[int, "a side must have fewer words than this"] = 20
+    seed: Annotated[int, "of the draw", Within(0, LARGEST_SEED)] = 1
+    train: Annotated[int, "pairs in train", Within(1, 10**9)] = 200_000
+    valid: Annotated[int, "pairs in valid", Within(1, 10**9)] = 2_000
+    test: Annotated[int, "pairs in test", Within(1, 10**9)] = 5_000
+    words: Annotated[int, "a side must have fewer words than this", Within(2, 1_000_000)] = 20
 
     address: ClassVar[str] = (
         "http://coai.cs.tsinghua.edu.cn/file/commonsense_conversation_dataset.tar.gz"
@@ -134,9 +135,9 @@ class Tatoeba(Published):
     """
 
     languages: Annotated[tuple[str, str], "en and another, in either order"] = ("en", "fr")
-    seed: Annotated[int, "of the draw"] = 1
-    valid: Annotated[int, "pairs in valid"] = 2_000
-    test: Annotated[int, "pairs in test"] = 2_000
+    seed: Annotated[int, "of the draw", Within(0, LARGEST_SEED)] = 1
+    valid: Annotated[int, "pairs in valid", Within(1, 10**9)] = 2_000
+    test: Annotated[int, "pairs in test", Within(1, 10**9)] = 2_000
 
     licence: ClassVar[str] = "CC BY 2.0 (manythings.org/anki and tatoeba.org)"
     address: ClassVar[str] = "https://www.manythings.org/anki/"

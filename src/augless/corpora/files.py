@@ -1,5 +1,6 @@
 """Anybody's own files."""
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,6 +9,7 @@ from typing import Annotated, ClassVar, Literal
 from augless.corpora import reading
 from augless.corpora.corpus import FORMS, Corpus, found
 from augless.corpora.reading import BadData, Empty, Pair, Tally
+from augless.knobs import Within
 
 Form = Literal["auto", "tsv", "jsonl"]
 STEMS = {"train": ("train",), "valid": ("valid", "dev", "val"), "test": ("test",)}
@@ -36,9 +38,12 @@ class Files(Corpus):
     test: Annotated[tuple[Path, ...], "source and target file, or one file of both"] = ()
     extra: Annotated[tuple[str, ...], "further splits in the folder, such as test2017"] = ()
     form: Annotated[Form, "how a file that has both sides is written; auto: see its name"] = "auto"
-    columns: Annotated[tuple[int, int], "TSV columns of source and target, from 1"] = (1, 2)
+    columns: Annotated[
+        tuple[int, int], "TSV columns of source and target, from 1", Within(1, 10_000)
+    ] = (1, 2)
     fields: Annotated[tuple[str, ...], "JSONL fields of source and target, if not `languages`"] = ()
     weight: Annotated[str, "TSV column, from 1, or JSONL field of each pair's weight"] = ""
+    made: Annotated[str, "JSONL field of pairs that teach no vocabulary, as augment writes"] = ""
     empty: Annotated[Empty, "a pair with an empty side: refuse it, or drop the pair"] = "error"
 
     licence: ClassVar[str] = "yours"
@@ -50,11 +55,9 @@ class Files(Corpus):
             raise BadData("files: give either path, a folder, or train, valid and test.")
         if self.extra and self.path is None:
             raise BadData("files: extra names splits of the folder path, which is not given.")
-        if min(self.columns) < 1:
-            raise BadData(f"columns are {self.columns}; they are counted from 1.")
         if len(self.fields) not in (0, 2):
             raise BadData(f"fields are {self.fields}; name two, for source and target.")
-        if self.weight and self.form == "tsv" and not self.weight.isdigit():
+        if self.weight and self.form == "tsv" and not re.fullmatch("[1-9][0-9]{0,4}", self.weight):
             raise BadData(f"weight is {self.weight!r}; name its TSV column by number, from 1.")
         for split, paths in named.items():
             if len(paths) > 2:
@@ -94,10 +97,9 @@ class Files(Corpus):
         form = self._form(paths[0])
         one, other = self.fields or self.languages
         fields = reading.columns(self.columns) if form == "tsv" else reading.members((one, other))
-        if not self.weight:
-            return reading.single(paths[0], fields, self.empty, tally)
         weight = reading.weight_in(self.weight, form)
-        return reading.single(paths[0], fields, self.empty, tally, weight)
+        made = reading.made_by(self.made if form == "jsonl" else "")
+        return reading.single(paths[0], fields, self.empty, tally, weight, made)
 
     def _form(self, path: Path) -> Form:
         if self.form != "auto":

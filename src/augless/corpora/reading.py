@@ -45,6 +45,8 @@ class Pair:
     source: str
     target: str
     weight: float = 1.0
+    made: bool = False
+    """whether augmentation made it: it is trained on, but no vocabulary is learnt from it"""
 
 
 @dataclass(slots=True)
@@ -323,6 +325,7 @@ def single(
     empty: Empty,
     tally: Tally,
     weight: Callable[[Path, int, str], float] = lambda *_: 1.0,
+    made: Callable[[str], bool] = lambda _: False,
 ) -> Iterator[Pair]:
     """Yield the pairs of one file, both sides of which `fields` finds in a line."""
     tally.expect(path)
@@ -331,7 +334,7 @@ def single(
         one, other = fields(path, number, line) if line.strip() else ("", "")
         if one.strip() and other.strip():
             some = True
-            yield Pair(one, other, weight(path, number, line))
+            yield Pair(one, other, weight(path, number, line), made(line))
         elif empty == "error":
             side = "line" if not line.strip() else "source" if not one.strip() else "target"
             raise blank(path, number, side)
@@ -342,7 +345,12 @@ def single(
 
 
 def weight_in(key: str, form: str) -> Callable[[Path, int, str], float]:
-    """Make what finds a pair's weight in a line: a TSV column, from 1, or a JSONL field."""
+    """Make what finds a pair's weight in a line: a TSV column, from 1, or a JSONL field.
+
+    Without either, every pair weighs 1.
+    """
+    if not key:
+        return lambda *_: 1.0
 
     def find(path: Path, number: int, line: str) -> float:
         written: Any = None
@@ -359,6 +367,11 @@ def weight_in(key: str, form: str) -> Callable[[Path, int, str], float]:
         return value
 
     return find
+
+
+def made_by(key: str) -> Callable[[str], bool]:
+    """Make what tells whether augmentation made a line's pair: whether it has that JSONL field."""
+    return (lambda line: key in json.loads(line)) if key else lambda _: False
 
 
 def _unequal(

@@ -6,7 +6,8 @@ back through memory maps, and `batches` makes the batches of an epoch, a pure fu
 and the epoch. Torch is imported only when a batch is made.
 """
 
-from augless.data.batches import Batch, Targets, batches, collate, padding_share, plan
+from augless.contracts import Batch, Targets
+from augless.data.batches import batches, collate, drop_words, padding_share, plan
 from augless.data.preparing import Filters, Settings, prepare
 from augless.data.store import SIDES, BadStore, Pairs, Prepared, Ragged
 
@@ -22,6 +23,7 @@ __all__ = [
     "Targets",
     "batches",
     "collate",
+    "drop_words",
     "padding_share",
     "plan",
     "prepare",

@@ -3,57 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from augless import text
+from augless.contracts import EOS, PAD, UNK, Batch
 from augless.data.store import Pairs, Ragged
+from augless.ranks import ALONE, Ranks
 
 if TYPE_CHECKING:
     from torch import Tensor
-
-_BUCKET = 64  # batches whose sentences are sorted together: little padding, and still mixed
-
-
-@dataclass(frozen=True)
-class Targets:
-    """Padded target sentences: what a loss needs. What stands in padding is never looked at."""
-
-    target: Tensor
-    """(B, T) ids of the target sentences, the end symbol included."""
-    target_mask: Tensor
-    """(B, T), true at real tokens."""
-
-    def __post_init__(self) -> None:
-        if self.target.dim() != 2 or self.target.shape != self.target_mask.shape:
-            shapes = tuple(self.target.shape), tuple(self.target_mask.shape)
-            raise ValueError(f"target and target_mask must both be (B, T), not {shapes}")
-        if str(self.target_mask.dtype) != "torch.bool":
-            raise ValueError(f"target_mask must be boolean, not {self.target_mask.dtype}")
-
-
-@dataclass(frozen=True)
-class Batch(Targets):
-    """Padded pairs of sentences."""
-
-    source: Tensor
-    """(B, S) ids of the source sentences, the end symbol included."""
-    source_mask: Tensor
-    """(B, S), true at real tokens."""
-    weight: Tensor
-    """(B,) weights given with the pairs, 1 unless an augmenter said otherwise."""
-    index: NDArray[np.int64]
-    """(B,) positions of the pairs in their split."""
-
-    @property
-    def decoder_input(self) -> Tensor:
-        """(B, T) the target shifted right behind the start symbol: what a teacher shows."""
-        shifted = self.target.roll(1, dims=1)
-        shifted[:, :1] = text.BOS
-        return shifted
 
 
 def plan(
@@ -64,26 +25,31 @@ def plan(
     sentences: int | None = None,
     tokens: int | None = None,
     shuffle: bool = True,
+    bucket: int = 64,
 ) -> list[NDArray[np.int64]]:
     """Return the indices of each batch of an epoch: all pairs, once, batched by length.
 
     Give the size as a number of sentences or of tokens; tokens count the longer side with its
-    padding. A position in an epoch is an index into this list.
+    padding. A position in an epoch is an index into this list. A bucket is so many batches, whose
+    sentences are sorted together: little padding, and still mixed. With 1 batches are of any
+    length.
     """
     if (sentences is None) == (tokens is None):
         raise ValueError("a batch is sized either by sentences or by tokens")
     if (sentences or tokens or 0) < 1:
         raise ValueError(f"a batch of {sentences or tokens} is empty")
+    if bucket < 1:
+        raise ValueError(f"a bucket of {bucket} batches is empty")
     lengths = np.maximum(pairs.source.lengths, pairs.target.lengths) + 1  # the end symbol
     if not shuffle:
         return _cut(np.arange(len(pairs)), lengths, sentences, tokens)
     generator = np.random.Generator(np.random.PCG64([seed, epoch]))
     order = generator.permutation(len(pairs))
     mean = max(1.0, float(lengths.mean())) if len(pairs) else 1.0
-    bucket = _BUCKET * (sentences or max(1, int((tokens or 1) / mean)))
+    size = bucket * (sentences or max(1, int((tokens or 1) / mean)))
     found: list[NDArray[np.int64]] = []
-    for start in range(0, len(order), bucket):
-        part = order[start : start + bucket]
+    for start in range(0, len(order), size):
+        part = order[start : start + size]
         found += _cut(part[np.argsort(lengths[part], kind="stable")], lengths, sentences, tokens)
     return [found[i] for i in generator.permutation(len(found))]
 
@@ -93,15 +59,14 @@ def batches(
     parts: list[NDArray[np.int64]],
     *,
     start: int = 0,
-    rank: int = 0,
-    ranks: int = 1,
+    ranks: Ranks = ALONE,
 ) -> Iterator[Batch]:
-    """Make the batches of a plan from a position on; a rank gets every ranks-th row of each.
+    """Make the batches of a plan from a position on; a rank gets its share of the rows of each.
 
     Together the ranks see exactly the batches that one rank would see.
     """
     for rows in parts[start:]:
-        yield collate(pairs, rows[rank::ranks])
+        yield collate(pairs, ranks.share(rows))
 
 
 def collate(pairs: Pairs, rows: NDArray[np.int64]) -> Batch:
@@ -118,6 +83,23 @@ def collate(pairs: Pairs, rows: NDArray[np.int64]) -> Batch:
         weight=torch.from_numpy(pairs.weight[rows]),
         index=rows,
     )
+
+
+def drop_words(batch: Batch, share: float) -> Batch:
+    """Replace a share of the words that a model reads by the unknown word (word dropout).
+
+    Source words and those that a teacher shows, never the end of a sentence nor what is predicted;
+    drawn from torch's global generator.
+    """
+    if not share:
+        return batch
+    import torch
+
+    def dropped(ids: Tensor) -> Tensor:
+        chosen = torch.rand(ids.shape, device=ids.device) < share
+        return ids.masked_fill(chosen & (ids != EOS) & (ids != PAD), UNK)
+
+    return replace(batch, source=dropped(batch.source), shown=dropped(batch.target))
 
 
 def padding_share(pairs: Pairs, parts: list[NDArray[np.int64]]) -> float:
@@ -156,9 +138,9 @@ def _padded(side: Ragged, rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], N
     lengths = side.lengths[rows]
     width = int(lengths.max()) + 1 if len(rows) else 1
     steps = np.arange(width)
-    ids = np.full((len(rows), width), text.PAD, np.int64)
+    ids = np.full((len(rows), width), PAD, np.int64)
     inside = steps < lengths[:, None]
     flat = side.offsets[rows][:, None] + steps
     ids[inside] = side.ids[flat[inside]]
-    ids[np.arange(len(rows)), lengths] = text.EOS
+    ids[np.arange(len(rows)), lengths] = EOS
     return ids, steps <= lengths[:, None]

@@ -3,70 +3,64 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import hashlib
 import itertools
 import json
-import multiprocessing
 import os
-import pickle
 import re
-import shutil
-import signal
-import sys
-import threading
 import time
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ProcessPoolExecutor
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from augless import corpora, text
+from augless import corpora, storage, text
 from augless.corpora import reading
 from augless.data import store
 from augless.data.store import Prepared
+from augless.data.workers import Block, Workers, hired, in_order
+from augless.knobs import Among, Knobs, Within
 
-Block = tuple[list[str], list[str], list[float]]  # sources, targets, weights: quick to hand over
-Result = TypeVar("Result")
 Progress = Callable[[str, int, int | None], None]
 
-BLOCK = 8192  # pairs that are handed to a worker at once, to begin with
-VERSION = 3  # of this procedure: another number prepares everything anew
-_ASIDE = re.compile(r"\..+-[0-9a-f]{12}\.(\d+)")
+VERSION = 4  # of this procedure: another number prepares everything anew
+_ASIDE = re.compile(r"\..+-[0-9a-f]{12}\.(\d{1,9})", re.ASCII)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Filters:
+class Filters(Knobs):
     """Which training pairs are left out. Validation and test pairs all stay."""
 
-    min_length: Annotated[int, "words a side has at least"] = 1
-    max_length: Annotated[int, "words a side has at most"] = 175
-    ratio: Annotated[float | None, "words of the longer side over the shorter, at most"] = None
+    min_length: Annotated[int, "words a side has at least", Within(0, 1_000_000)] = 1
+    max_length: Annotated[int, "words a side has at most", Within(1, 1_000_000)] = 175
+    ratio: Annotated[
+        float | None,
+        "words of the longer side over the shorter, at most",
+        Within(1, 1_000_000),
+    ] = None
     duplicates: Annotated[Literal["keep", "drop"], "pairs that occurred before"] = "keep"
     shared: Annotated[Literal["keep", "drop"], "pairs that are in another split too"] = "keep"
 
     def __post_init__(self) -> None:
-        if not 0 <= self.min_length <= self.max_length:
+        super().__post_init__()
+        if self.min_length > self.max_length:
             these = f"{self.min_length} and {self.max_length}"
             raise ValueError(f"min_length and max_length are {these}; 0 <= min <= max")
-        if self.ratio is not None and not self.ratio >= 1:
-            raise ValueError(f"ratio is {self.ratio}; longer over shorter is at least 1")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings:
+class Settings(Knobs):
     """How text becomes ids."""
 
     tokeniser: Annotated[text.Kind, "joined (exact), moses (the paper's) or whitespace"] = "joined"
     lowercase: Annotated[bool, "lower-case all words"] = False
-    vocabulary: Annotated[text.Subwords | text.Words, "how a vocabulary is learnt"] = field(
-        default_factory=text.Subwords
-    )
+    vocabulary: Annotated[
+        text.Subwords | text.Words, "how a vocabulary is learnt", Among("text.VOCABULARIES")
+    ] = field(default_factory=text.Subwords)
     joint: Annotated[bool, "one vocabulary for both sides"] = True
     filters: Annotated[Filters, "which training pairs are left out"] = field(
         default_factory=Filters
@@ -100,6 +94,7 @@ def prepare(
     identity = json.dumps([VERSION, inputs, knobs], sort_keys=True)
     fingerprint = hashlib.sha256(identity.encode()).hexdigest()
     folder = Path(root) / f"{name}-{fingerprint[:12]}"
+    _clear(folder.parent)
     if folder.exists():
         try:
             found = Prepared.open(folder)
@@ -107,15 +102,12 @@ def prepare(
             return found
         except store.BadStore as error:
             progress(f"{error}: doing so", 0, None)
-            shutil.rmtree(folder)
-    for left in folder.parent.glob(".*"):
-        if (match := _ASIDE.fullmatch(left.name)) and not _alive(match[1]):  # was killed
-            shutil.rmtree(left, ignore_errors=True)
+            storage.remove(folder, store.FILES)
     aside = folder.with_name(f".{folder.name}.{os.getpid()}")
     try:
         aside.mkdir(parents=True)
         header = {"fingerprint": inputs, "inputs": _described(corpus), "settings": knobs}
-        with _hired(workers) as hands:
+        with hired(workers) as hands:
             _write(corpus, settings, aside, hands, progress, header)
         changed = before is None or _stamps(corpus) != before
         if changed and corpus.fingerprint() != inputs:
@@ -127,20 +119,30 @@ def prepare(
         if not folder.exists():  # else another process was faster, with the same bytes
             raise
     finally:
-        shutil.rmtree(aside, ignore_errors=True)
+        with contextlib.suppress(OSError):
+            storage.remove(aside, store.FILES)
     return Prepared.open(folder)
+
+
+def _clear(root: Path) -> None:
+    """Remove what killed processes left aside."""
+    for left in root.glob(".*"):
+        match = _ASIDE.fullmatch(left.name)
+        if match and not storage.alive(int(match[1])):
+            with contextlib.suppress(OSError):
+                storage.remove(left, store.FILES)
 
 
 def _write(
     corpus: corpora.Corpus,
     settings: Settings,
     folder: Path,
-    hands: _Hands,
+    hands: Workers,
     progress: Progress,
     header: dict[str, Any],
 ) -> None:
     tokenisers = tuple(
-        text.Tokeniser(language=_rules(name), kind=settings.tokeniser, lowercase=settings.lowercase)
+        text.Tokeniser(language=rules(name), kind=settings.tokeniser, lowercase=settings.lowercase)
         for name in corpus.languages
     )
     held_out = frozenset(
@@ -168,13 +170,16 @@ def _write(
     sizes: dict[str, int] = {}
     for split in corpus.splits():
         mask = kept if split == "train" else None
-        few = hands if split == "train" else _Hands(None)  # the others are too small to share
+        few = hands if split == "train" else Workers(None)  # the others are too small to share
         sizes[split], statistics[split], made = _encode(
             corpus, split, codecs, mask, folder, few, progress
         )
         files |= made
     statistics["train"]["read"] = read
     statistics["train"]["dropped"] = {r: reasons[r] for r in REASONS[1:] if reasons[r]}
+    statistics["train"]["cut_words"] = sum(
+        n for side in counts for word, n in side.items() if len(word) >= text.LONGEST_WORD
+    )
     statistics["train"]["shared"] = reasons["shared pairs seen"]
     manifest = {
         "format": store.FORMAT,
@@ -189,7 +194,7 @@ def _write(
         "files": store.describe(folder, files),
     }
     with (folder / store.MANIFEST).open("wb") as file:
-        file.write(json.dumps(manifest, indent=1, ensure_ascii=False).encode())
+        file.write(storage.document(manifest))
         store.finish(file)
 
 
@@ -198,7 +203,7 @@ def _measure(
     settings: Settings,
     tokenisers: tuple[text.Tokeniser, ...],
     held_out: frozenset[tuple[str, str]],
-    hands: _Hands,
+    hands: Workers,
     progress: Progress,
 ) -> tuple[list[Counter[str]], NDArray[np.bool_], Counter[str]]:
     """Read the training pairs once: count the words of those kept, and remember which are."""
@@ -210,7 +215,7 @@ def _measure(
     if settings.filters.duplicates == "drop":
         pairs = _without_duplicates(pairs, first)
     measurer = _Measurer(tokenisers, settings.filters, held_out)
-    for judged, shared, found in _in_order(measurer, pairs, hands):
+    for judged, shared, found in in_order(measurer, pairs, hands):
         verdicts += judged
         reasons["shared pairs seen"] += shared
         for total, part in zip(counts, found, strict=True):
@@ -266,7 +271,7 @@ def _encode(
     codecs: list[text.Codec],
     kept: NDArray[np.bool_] | None,
     folder: Path,
-    hands: _Hands,
+    hands: Workers,
     progress: Progress,
 ) -> tuple[int, dict[str, Any], set[str]]:
     """Write one split; return its size, its statistics and the names of its files."""
@@ -287,7 +292,7 @@ def _encode(
     lengths: list[Counter[int]] = [Counter(), Counter()]
     unknown, weights = [0, 0], []
     size = 0
-    for sides, weight in _in_order(_Encoder(tuple(codecs)), pairs, hands):
+    for sides, weight in in_order(_Encoder(tuple(codecs)), pairs, hands):
         for i, (ids, counts) in enumerate(sides):
             writers[i].write(ids, counts)
             unknown[i] += int((ids == text.UNK).sum())
@@ -334,8 +339,9 @@ class _Measurer:
         if self.filters.shared == "drop":
             verdicts[shared & (verdicts == 0)] = REASONS.index("shared")
         counts = []
+        teaches = (verdicts == 0) & ~np.array(block[3], bool)  # the vocabulary
         for tokeniser, side in zip(self.tokenisers, keys, strict=True):
-            stay = itertools.compress(side, verdicts == 0)
+            stay = itertools.compress(side, teaches)
             counts.append(tokeniser.fold(Counter(itertools.chain.from_iterable(stay))))
         return verdicts.tobytes(), int(shared.sum()), counts
 
@@ -394,90 +400,9 @@ def _stamps(corpus: corpora.Corpus) -> list[tuple[int, ...]] | None:
     return [(s.st_dev, s.st_ino, s.st_size, s.st_mtime_ns, s.st_ctime_ns) for s in stats]
 
 
-def _alive(process: str) -> bool:
-    """Tell whether a process of this number runs."""
-    try:
-        os.kill(int(process), 0)
-    except (ProcessLookupError, ValueError):
-        return False
-    except PermissionError:
-        return True
-    return int(process) != os.getpid()
-
-
-def _rules(name: str) -> str:
+def rules(name: str) -> str:
     """Return the language whose rules cut a side: English, where its name is no two-letter code.
 
     That is meant for sides such as `query`; the summary of what was prepared says so of any.
     """
     return name if len(name) == 2 else "en"
-
-
-@dataclass(frozen=True)
-class _Hands:
-    """Processes that all passes over a corpus share: what one pass memoises serves the next."""
-
-    pool: ProcessPoolExecutor | None
-    waiting: int = 0
-    """blocks that may be handed out at once; without a bound the whole corpus would queue up"""
-
-
-@contextlib.contextmanager
-def _hired(workers: int) -> Iterator[_Hands]:
-    if workers <= 1:
-        yield _Hands(None)
-        return
-    # A forked worker starts at once, but only a process without threads may fork; torch has some.
-    threads = threading.active_count() > 1 or "torch" in sys.modules
-    able = "fork" in multiprocessing.get_all_start_methods()
-    context = multiprocessing.get_context("fork" if able and not threads else "spawn")
-    with ProcessPoolExecutor(workers, context, _serve, (os.getpid(),)) as pool:
-        yield _Hands(pool, 2 * workers)
-
-
-def _in_order(
-    function: Callable[[Block], Result], pairs: Iterable[corpora.Pair], hands: _Hands
-) -> Iterator[Result]:
-    """Apply a function to blocks of pairs, in worker processes if there are, results in order."""
-    blocks = _blocks(pairs)
-    if hands.pool is None:
-        yield from map(function, blocks)
-        return
-    content = pickle.dumps(function)
-    waiting: deque[Future[Any]] = deque()
-    for block in blocks:
-        waiting.append(hands.pool.submit(_apply, content, block))
-        if len(waiting) > hands.waiting:
-            yield waiting.popleft().result()
-    while waiting:
-        yield waiting.popleft().result()
-
-
-def _blocks(pairs: Iterable[corpora.Pair]) -> Iterator[Block]:
-    source = iter(pairs)
-    # Small at first, so that a small corpus is shared out; then larger, because the counts of each
-    # block are added up by one process.
-    size = BLOCK
-    while some := list(itertools.islice(source, size)):
-        yield [p.source for p in some], [p.target for p in some], [p.weight for p in some]
-        size = min(size * 5 // 4, 4 * BLOCK)
-
-
-def _serve(parent: int) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to answer
-    if sys.platform == "linux":  # a worker must not outlive a parent that was killed
-        set_parent_death_signal = 1
-        ctypes.CDLL(None).prctl(set_parent_death_signal, signal.SIGKILL)
-        if os.getppid() != parent:  # it was killed before this worker could ask to be told
-            os._exit(1)
-
-
-_unpacked: dict[bytes, Callable[[Block], Any]] = {}
-
-
-def _apply(content: bytes, block: Block) -> Any:
-    """Apply a packed function, unpacked once: it comes with every block, which costs little."""
-    if content not in _unpacked:
-        _unpacked.clear()
-        _unpacked[content] = pickle.loads(content)
-    return _unpacked[content](block)

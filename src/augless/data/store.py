@@ -6,20 +6,79 @@ import functools
 import hashlib
 import json
 import os
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Annotated, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from augless import text
+from augless import storage, text
+from augless.knobs import Knobs, Within, build, shown
 
-FORMAT = "augless prepared 1"
+FORMAT = "augless prepared 2"
 MANIFEST = "manifest.json"
 SIDES = ("source", "target")
+_LARGEST = 1 << 26  # bytes of a manifest; nothing of ours comes near
+_SPLIT = r"[^\W_][\w.-]*"
+# What a prepared folder holds: nothing else in one is ever deleted.
+FILES = re.compile(
+    rf"manifest\.json|(?:source|target)/codec\.json|{_SPLIT}\.(?:weight|made)"
+    rf"|{_SPLIT}\.(?:source|target)\.(?:ids|offsets|text)"
+)
 _TYPES = {"uint8": np.uint8, "uint16": np.uint16, "uint32": np.uint32}
+
+
+@dataclass(frozen=True, kw_only=True)
+class _File(Knobs):
+    bytes: Annotated[int, "its size", Within(0, 1 << 60)]
+    sha256: Annotated[str, "of its content"]
+    name: Annotated[str, "of a file that was read"] = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Side(Knobs):
+    tokens: Annotated[int, "ids in all", Within(0, 1 << 60)]
+    unknown: Annotated[float, "share of unknown ids", Within(0, 1)]
+    lengths: Annotated[dict[str, int], "length -> sentences", Within(0, 1 << 60)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Statistics(Knobs):
+    pairs: Annotated[int, "pairs that were kept", Within(0, 1 << 60)]
+    read: Annotated[int, "pairs that were read", Within(0, 1 << 60)]
+    dropped: Annotated[dict[str, int], "reason -> pairs", Within(0, 1 << 60)]
+    source: Annotated[_Side, "of the source"]
+    target: Annotated[_Side, "of the target"]
+    cut_words: Annotated[int, "words cut because they are very long", Within(0, 1 << 60)] = 0
+    shared: Annotated[int, "training pairs in another split too", Within(0, 1 << 60)] = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Manifest(Knobs):
+    """What `manifest.json` says, checked when it is read."""
+
+    format: Annotated[str, "of the folder"]
+    fingerprint: Annotated[str, "of the corpus that was read"]
+    inputs: Annotated[list[_File], "the files that were read"]
+    settings: Annotated[dict[str, Any], "how text became ids"]
+    languages: Annotated[tuple[str, str], "of source and target"]
+    vocabulary: Annotated[tuple[int, int], "number of ids of each side", Within(1, 1 << 32)]
+    types: Annotated[dict[str, Literal["uint8", "uint16", "uint32"]], "of each side's ids"]
+    splits: Annotated[dict[str, int], "split -> pairs", Within(0, 1 << 60)]
+    statistics: Annotated[dict[str, _Statistics], "split -> what was counted"]
+    files: Annotated[dict[str, _File], "what the folder holds"]
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if foreign := [name for name in self.files if not FILES.fullmatch(name)]:
+            raise ValueError(f"it names {shown(foreign[0])}, which is not ours")
+        if {*self.types} != {*SIDES} or "train" not in self.splits:
+            raise ValueError("it lacks a side or the training pairs")
+        if {*self.splits} != {*self.statistics}:
+            raise ValueError("it counts other splits than it has")
 
 
 class BadStore(ValueError):  # noqa: N818  # named for what it is, as BadData and BadRecipe are
@@ -75,26 +134,24 @@ class Prepared:
         """Open a prepared folder; refuse what is not one, or not whole, in one line."""
         folder = Path(folder)
         try:
-            manifest = json.loads((folder / MANIFEST).read_bytes())
-            found = manifest["format"]
-            files = {name: int(entry["bytes"]) for name, entry in manifest["files"].items()}
-            splits = [(str(name), int(n)) for name, n in manifest["splits"].items()]
+            manifest = storage.parse(storage.read(folder / MANIFEST, _LARGEST), FORMAT)
+            checked = build(_Manifest, manifest)
         except FileNotFoundError:
             raise BadStore(f"{folder} holds no prepared corpus; make one with prepare") from None
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise BadStore(f"{folder / MANIFEST} is damaged ({error}); prepare again") from None
-        if found != FORMAT:
-            raise BadStore(f"{folder} has the format {found!r}, not {FORMAT!r}; prepare again")
-        for name, size in files.items():
-            path = folder / name
-            if Path(name).is_absolute() or ".." in Path(name).parts:
-                raise BadStore(f"{folder / MANIFEST} names {name!r}, outside its folder")
+        except ValueError as error:
+            reason = " ".join(str(error).split())
+            raise BadStore(f"{folder / MANIFEST} is damaged ({reason}); prepare again") from None
+        for name, entry in checked.files.items():
+            path, size = folder / name, entry.bytes
             actual = path.stat().st_size if path.is_file() else -1
             if actual != size:
                 state = "is missing" if actual < 0 else f"has {actual} bytes instead of {size}"
                 raise BadStore(f"{path} {state}; prepare again")
         prepared = Prepared(folder, manifest)
-        for split, n in splits:
+        for split, n in checked.splits.items():
+            needed = [f"{split}.{side}.{part}" for side in SIDES for part in ("ids", "offsets")]
+            if absent := [name for name in needed if name not in checked.files]:
+                raise BadStore(f"{folder / MANIFEST} does not name {absent[0]}; prepare again")
             for side in SIDES:
                 ragged = prepared._ragged(split, side)
                 if len(ragged) != n or ragged.offsets[-1] != len(ragged.ids):
@@ -144,8 +201,6 @@ class Prepared:
 
     def _ragged(self, split: str, side: str) -> Ragged:
         name = self.manifest["types"][side]
-        if name not in _TYPES:
-            raise BadStore(f"{self.folder / MANIFEST} names the type {name!r}; prepare again")
         ids, offsets = (self.folder / f"{split}.{side}.{part}" for part in ("ids", "offsets"))
         return Ragged(
             _mapped(ids, np.dtype(_TYPES[name]).newbyteorder("<")), _mapped(offsets, "<i8")

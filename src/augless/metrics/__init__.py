@@ -11,6 +11,18 @@ n-grams. The two `corpus-distinct` metrics are not sums over sentences; their ta
 whole output, and intervals and tests refuse it.
 """
 
+from augless.metrics.contrasts import (
+    Difference,
+    RandomEffects,
+    Scores,
+    corrected,
+    difference,
+    mean_difference,
+    model_fails,
+    random_effects,
+    seeds_needed,
+)
+from augless.metrics.faults import ADVICE, Degenerate, degenerate
 from augless.metrics.scores import (
     METRICS,
     BadScores,
@@ -35,22 +47,34 @@ from augless.metrics.significance import (
 )
 
 __all__ = [
+    "ADVICE",
     "METRICS",
     "BadScores",
     "Comparison",
+    "Degenerate",
+    "Difference",
     "Metric",
     "Outputs",
     "PairedTest",
     "Perplexity",
+    "RandomEffects",
     "Score",
+    "Scores",
     "approximate_randomisation",
     "bits_per_token",
     "compare",
     "compare_groups",
+    "corrected",
+    "degenerate",
+    "difference",
     "holm",
     "interval",
+    "mean_difference",
+    "model_fails",
     "paired_bootstrap",
     "perplexity",
+    "random_effects",
     "score",
     "score_of",
+    "seeds_needed",
 ]

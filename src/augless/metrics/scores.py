@@ -5,12 +5,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from importlib import metadata
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, get_args
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from augless import text
+from augless.knobs import Knobs, Within
 
 if TYPE_CHECKING:
     from sacrebleu.metrics.base import Metric as SacreMetric
@@ -55,7 +56,7 @@ class Outputs:
                 lengths[name] = lines
 
 
-class Metric(ABC):
+class Metric(Knobs, ABC):
     """A way to score: from outputs to statistics per sentence, from their sum to a value."""
 
     name: ClassVar[str]
@@ -124,11 +125,6 @@ class Bleu(Metric):
     lowercase: ClassVar[bool] = False
     tokenise: Annotated[Tokenisation, "sacreBLEU's tokeniser: 13a, intl, zh, char, none"] = "13a"
 
-    def __post_init__(self) -> None:
-        if self.tokenise not in get_args(Tokenisation):
-            allowed = ", ".join(get_args(Tokenisation))
-            raise BadScores(f"tokenise {self.tokenise!r} is none of {allowed}")
-
     def _sacre(self) -> "SacreMetric":
         from sacrebleu.metrics.bleu import BLEU  # late: help must be fast
 
@@ -161,13 +157,9 @@ class Chrf(Metric):
 
     name: ClassVar[str] = "chrf"
     largest: ClassVar[float] = 100.0
-    characters: Annotated[int, "longest character n-gram"] = 6
-    words: Annotated[int, "longest word n-gram: 0 is chrF, 2 is chrF++"] = 0
-    beta: Annotated[int, "how many times as important recall is as precision"] = 2
-
-    def __post_init__(self) -> None:
-        if self.characters < 1 or self.words < 0 or self.beta < 1:
-            raise BadScores("chrf wants characters >= 1, words >= 0 and beta >= 1")
+    characters: Annotated[int, "longest character n-gram", Within(1, 100)] = 6
+    words: Annotated[int, "longest word n-gram: 0 is chrF, 2 is chrF++", Within(0, 100)] = 0
+    beta: Annotated[int, "how many times as important recall is as precision", Within(1, 1000)] = 2
 
     def _sacre(self) -> "SacreMetric":
         from sacrebleu.metrics.chrf import CHRF
@@ -401,6 +393,21 @@ class BitsPerToken(Perplexity):
         return super().signature(references).replace("base:e", "base:2")
 
 
+@dataclass(frozen=True, kw_only=True)
+class NatsPerToken(Perplexity):
+    """The cross-entropy of the references under the model, in nats per token."""
+
+    name: ClassVar[str] = "loss"
+
+    def value(self, sums: Floats) -> Floats:
+        """Compute nats per token."""
+        return np.asarray(sums[..., 0] / sums[..., 1])
+
+    def signature(self, references: int = 1) -> str:
+        """Say what is averaged."""
+        return super().signature(references).replace("base:e", "log:e")
+
+
 _LISTED: tuple[type[Metric], ...] = (
     Bleu,
     LowercasedBleu,
@@ -414,6 +421,7 @@ _LISTED: tuple[type[Metric], ...] = (
     CorpusDistinct2,
     Perplexity,
     BitsPerToken,
+    NatsPerToken,
 )
 METRICS: dict[str, type[Any]] = {metric.name: metric for metric in _LISTED}
 

@@ -7,7 +7,8 @@ lists the kinds that recipes name; each is a dataclass of knobs with `build`.
 
 from typing import Any
 
-from augless.models.contract import Model, Output, State
+from augless.contracts import Output
+from augless.models.contract import Model, State
 from augless.models.lstm import Lstm, PaperLstm
 from augless.models.parts import Architecture
 from augless.models.transformer import PaperTransformer, Transformer

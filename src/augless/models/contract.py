@@ -1,4 +1,4 @@
-"""What a model hands to a loss, and what it keeps between two words of a search."""
+"""What a model does, and what it keeps between two words of a search."""
 
 from __future__ import annotations
 
@@ -6,43 +6,8 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
 from torch import Tensor, nn
-from torch.nn import functional
 
-from augless import data
-
-
-@dataclass(frozen=True)
-class Output:
-    """A teacher-forced prediction that stops before the output layer.
-
-    Logits are as large as everything else together, and a loss that sees the layer's two factors
-    need not store them.
-    """
-
-    hidden: Tensor
-    """(B, T, H) what the output layer reads."""
-    projection: Tensor
-    """(V, H) weight of the output layer."""
-    bias: Tensor | None
-    """(V,) bias of the output layer."""
-    embeddings: Tensor
-    """(V, D) the decoder's embedding table."""
-
-    def __post_init__(self) -> None:
-        vocabulary = self.projection.shape[0]
-        if self.hidden.dim() != 3 or self.projection.shape != (vocabulary, self.hidden.shape[2]):
-            shapes = tuple(self.hidden.shape), tuple(self.projection.shape)
-            raise ValueError(f"hidden and projection must be (B, T, H) and (V, H), not {shapes}")
-        if self.bias is not None and self.bias.shape != (vocabulary,):
-            raise ValueError(f"bias must be ({vocabulary},), not {tuple(self.bias.shape)}")
-        if self.embeddings.dim() != 2 or len(self.embeddings) != vocabulary:
-            shape = tuple(self.embeddings.shape)
-            raise ValueError(f"embeddings must be ({vocabulary}, D), not {shape}")
-
-    @property
-    def logits(self) -> Tensor:
-        """(B, T, V) scores of every word, computed anew each time."""
-        return functional.linear(self.hidden, self.projection, self.bias)
+from augless.contracts import Batch, Output
 
 
 @dataclass(frozen=True)
@@ -70,7 +35,7 @@ class Model(nn.Module, ABC):
     """
 
     @abstractmethod
-    def forward(self, batch: data.Batch) -> Output:
+    def forward(self, batch: Batch) -> Output:
         """Read pairs teacher-forced: what it says of each target word given those before it."""
 
     @abstractmethod

@@ -11,9 +11,10 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
-from augless import data
+from augless.contracts import Batch, Output
+from augless.knobs import Above, Below, Within
 from augless.models import parts
-from augless.models.contract import Model, Output, State
+from augless.models.contract import Model, State
 
 Bidirectional = Annotated[bool, "half of the encoder's units read from right to left"]
 InputFeeding = Annotated[bool, "the decoder reads its last output beside the last word"]
@@ -25,19 +26,20 @@ _SHUT = 1e4  # far beyond any sum of inputs of a gate: its sigmoid is 0 or 1, it
 class Lstm(parts.Architecture):
     """An LSTM that is fast on a CPU: a bidirectional encoder, a decoder in one fused call."""
 
-    layers: Annotated[int, "layers of the encoder, and of the decoder"] = 1
-    embedding: Annotated[int, "size of word vectors"] = 256
-    hidden: Annotated[int, "size of the states of encoder and decoder"] = 256
+    layers: Annotated[int, "layers of the encoder, and of the decoder", Within(1, 256)] = 1
+    embedding: Annotated[int, "size of word vectors", Within(1, 65_536)] = 256
+    hidden: Annotated[int, "size of the states of encoder and decoder", Within(1, 65_536)] = 256
     attention: Annotated[
         Literal["general", "dot"], "score of a source position: s'Wh or s'h (Luong et al.)"
     ] = "general"
     bidirectional: Bidirectional = True
     input_feeding: InputFeeding = False
-    init: Annotated[float, "first weights are drawn from [-init, init]"] = 0.1
+    init: Annotated[float, "first weights are drawn from [-init, init]", Above(0), Below(1000)] = (
+        0.1
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        parts.require(0 < self.init < 1e3, f"init is {self.init}; it must be positive and finite")
         even = self.hidden % 2 == 0 or not self.bidirectional
         parts.require(
             even, f"hidden is {self.hidden}; a bidirectional encoder needs an even number"
@@ -206,7 +208,7 @@ class Recurrent(Model):
         self.decoder = parts.stack(map(Layer, inputs, carried, [hidden] * knobs.layers))
         self.attention = Attention(hidden, knobs.attention)
 
-    def forward(self, batch: data.Batch) -> Output:
+    def forward(self, batch: Batch) -> Output:
         """Read pairs teacher-forced: what it says of each target word given those before it."""
         with _full_precision(batch.source):
             state = self.encode(batch.source, batch.source_mask)

@@ -5,12 +5,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Literal, TypeVar, cast, get_args, get_origin, get_type_hints
+from typing import Annotated, Literal, TypeVar, cast
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from augless.knobs import AtLeast, Below, Knobs
 from augless.models.contract import Model
 
 Tie = Annotated[
@@ -22,25 +23,11 @@ Layer = TypeVar("Layer", bound=nn.Module)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Architecture(ABC):
+class Architecture(Knobs, ABC):
     """The knobs of a model, and how it is built from them."""
 
-    dropout: Annotated[float, "share of units dropped"] = 0.1
+    dropout: Annotated[float, "share of units dropped", AtLeast(0), Below(1)] = 0.1
     tie: Tie = "none"
-
-    def __post_init__(self) -> None:
-        for name, kind in get_type_hints(type(self)).items():
-            value = getattr(self, name)
-            choices = get_args(kind) if get_origin(kind) is Literal else (False, True)
-            if get_origin(kind) is Literal or kind is bool:
-                written = ", ".join(map(repr, choices))
-                require(value in choices, f"{name} is {value!r}; it can be {written}")
-            elif kind is int:
-                whole = isinstance(value, int) and not isinstance(value, bool) and value >= 1
-                require(whole, f"{name} is {value!r}; it must be a whole number, at least 1")
-            else:
-                require(isinstance(value, int | float), f"{name} is {value!r}; it must be a number")
-        require(0 <= self.dropout < 1, f"dropout is {self.dropout}; it must be in [0, 1)")
 
     @property
     def autocasts(self) -> bool:

@@ -11,14 +11,15 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from augless import data
+from augless.contracts import Batch, Output
+from augless.knobs import Within
 from augless.models import parts
-from augless.models.contract import Model, Output, State
+from augless.models.contract import Model, State
 
-Layers = Annotated[int, "layers of the encoder, and of the decoder"]
-Size = Annotated[int, "size of word vectors and of every layer's output"]
-Heads = Annotated[int, "attention heads; they share out the size"]
-Inner = Annotated[int, "units between the two matrices after attention"]
+Layers = Annotated[int, "layers of the encoder, and of the decoder", Within(1, 256)]
+Size = Annotated[int, "size of word vectors and of every layer's output", Within(1, 65_536)]
+Heads = Annotated[int, "attention heads; they share out the size", Within(1, 65_536)]
+Inner = Annotated[int, "units between the two matrices after attention", Within(1, 1_000_000)]
 Norm = Annotated[Literal["pre", "post"], "each layer normalises its input, or its output"]
 
 
@@ -200,7 +201,7 @@ class Attentive(Model):
         last = nn.LayerNorm if knobs.norm == "pre" else nn.Identity
         self.encoder_norm, self.decoder_norm = last(knobs.size), last(knobs.size)
 
-    def forward(self, batch: data.Batch) -> Output:
+    def forward(self, batch: Batch) -> Output:
         """Read pairs teacher-forced: what it says of each target word given those before it."""
         state = self.encode(batch.source, batch.source_mask)
         hidden, _ = self._read(state, batch.decoder_input)

@@ -10,28 +10,48 @@ All curves here are functions of u = L / R alone, R being the law's radius, so o
 serves every radius. Derivations, errata and choices: docs/paper.md.
 """
 
+from typing import Any
+
+from augless.polar.controls import Averaged, Control, Falling, Matched, Shuffled
 from augless.polar.neighbours import Neighbours, phi
 from augless.polar.objective import Objective
 from augless.polar.weightings import (
-    WEIGHTINGS,
     Constant,
     Empirical,
     Exponential,
     Focal,
     Law,
     Linear,
-    Matched,
     Plain,
     Point,
     Uniform,
     Weighting,
 )
 
+# `Any`, so that a type checker lets every kind have knobs of its own.
+WEIGHTINGS: dict[str, type[Any]] = {
+    "plain": Plain,
+    "constant": Constant,
+    "matched": Matched,
+    "averaged": Averaged,
+    "shuffled": Shuffled,
+    "linear": Linear,
+    "uniform": Uniform,
+    "exponential": Exponential,
+    "point": Point,
+    "empirical": Empirical,
+    "falling": Falling,
+    "focal": Focal,
+}
+
 __all__ = [
     "WEIGHTINGS",
+    "Averaged",
     "Constant",
+    "Control",
     "Empirical",
     "Exponential",
+    "Falling",
     "Focal",
     "Law",
     "Linear",
@@ -40,6 +60,7 @@ __all__ = [
     "Objective",
     "Plain",
     "Point",
+    "Shuffled",
     "Uniform",
     "Weighting",
     "phi",

@@ -60,14 +60,18 @@ class Neighbours:
         half_sine = (cosine_gap / (4 * losses * radii)).clamp(0, 1).nan_to_num(0.5).sqrt()
         return Neighbours(radii, 2 * torch.asin(half_sine))
 
-    def save(self, path: str | Path) -> None:
-        """Write the neighbours to a small JSON file."""
-        document = {
+    def document(self) -> str:
+        """Write the neighbours as JSON."""
+        content = {
             "format": _NEIGHBOURS_FORMAT,
             "radius": self.radius.tolist(),
             "angle": self.angle.tolist(),
         }
-        Path(path).write_text(json.dumps(document), encoding="utf-8")
+        return json.dumps(content)
+
+    def save(self, path: str | Path) -> None:
+        """Write the neighbours to a small JSON file."""
+        Path(path).write_text(self.document(), encoding="utf-8")
 
     @staticmethod
     def load(path: str | Path) -> Neighbours:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import warnings
+from typing import Any
 
 import torch
-from torch import Tensor, distributed
+from torch import Tensor
 
-from augless.polar.weightings import Matched, Weighting, check_losses, result_type, work_type
+from augless import ranks as processes
+from augless.polar.controls import Averaged, Control, Shuffled, Window
+from augless.polar.weightings import Weighting, check_losses, result_type, work_type
 
 
 class Objective:
-    """A weighting with its two running means, for any PyTorch loop.
+    """A weighting with its two running means, for any PyTorch loop (`shuffled`: and its window).
 
     Give it the optimiser and call it on unreduced losses; it returns what to call backward() on.
     The means move once per optimiser step, from sums over all micro-batches and all ranks, so
@@ -30,10 +33,13 @@ class Objective:
         optimizer: torch.optim.Optimizer | None,
         *,
         memory: float = 100.0,
+        ranks: processes.Ranks | None = None,
+        seed: int = 0,
     ) -> None:
         """Attach to an optimiser; with None, call `step` yourself after each optimiser step.
 
-        memory is the number of steps over which the running means forget.
+        memory is the number of steps over which the running means forget; ranks are those that
+        share a step, all that torch.distributed knows of unless given; seed is of `shuffled`.
         """
         if not isinstance(weighting, Weighting):
             example = 'polar.WEIGHTINGS["exponential"](radius=1.0)'
@@ -42,12 +48,17 @@ class Objective:
             raise ValueError(f"memory is {memory}; it must be at least one step")
         self.weighting = weighting
         self.memory = memory
+        self._ranks = ranks
         self.mean_loss: float | None = None
         self.mean_weight: float | None = None
         self.weights: Tensor | None = None
         """(B,) what the samples of the last call were weighed by, detached."""
         self._sums: Tensor | None = None  # of losses, their number, weights, their number
         self._calls = 0  # with a gradient, since the last step
+        self._window: Window | None = None
+        if isinstance(weighting, Shuffled):
+            self._window = Window(weighting.window, seed)
+        self._fresh: list[Tensor] = []  # weights that enter the window with the next step
         if optimizer is not None:
             optimizer.register_step_post_hook(lambda *_: self.step())
 
@@ -55,12 +66,17 @@ class Objective:
         """Return the mean transformed loss: (B,) -> (), its gradient the weighted mean."""
         return self.per_sample(losses).mean()
 
-    def per_sample(self, losses: Tensor) -> Tensor:
-        """Return the transformed losses, (B,) -> (B,), for a reduction of your own."""
+    def per_sample(self, losses: Tensor, counts: Tensor | None = None) -> Tensor:
+        """Return the transformed losses, (B,) -> (B,), for a reduction of your own.
+
+        counts, (B,), says as how many samples each counts in the means: a pair's own weight. What
+        is returned is not multiplied by it.
+        """
         learning = losses.requires_grad and torch.is_grad_enabled()
-        weights, values = self._evaluate(losses, learning)
+        counts = torch.ones_like(losses.detach()) if counts is None else counts
+        own, weights, values = self._evaluate(losses, counts, learning)
         if learning:
-            self._remember(losses, weights)
+            self._remember(losses, counts, own)
         if weights is None or (self.weighting.normalised and self.mean_weight is None):
             self.weights = torch.ones_like(losses.detach(), dtype=result_type(losses))
             return losses.to(result_type(losses))
@@ -71,44 +87,79 @@ class Objective:
 
     def step(self) -> None:
         """Move the running means; an optimiser given at the start does it by itself."""
-        several = distributed.is_available() and distributed.is_initialized()
-        if self._sums is None and not several:
+        ranks = self.ranks
+        if self._sums is None and ranks.count == 1:
             return
         # A rank without losses in this step takes part all the same: the others wait for it.
-        losses, samples, weights, weighted = _over_ranks(self._pending()).tolist()
+        nothing = torch.zeros(4, dtype=torch.float64)
+        pending = nothing if self._sums is None else self._sums
+        losses, samples, weights, weighted = ranks.sum(pending).tolist()
         self._sums, self._calls = None, 0
         self.mean_loss = self._moved(self.mean_loss, losses, samples)
         self.mean_weight = self._moved(self.mean_weight, weights, weighted)
+        if self._window is not None:
+            fresh = torch.cat([torch.zeros(0), *self._fresh]).double().cpu()
+            self._window.turn([each.tolist() for each in ranks.gather(fresh)])
+            self._fresh = []
 
-    def state_dict(self) -> dict[str, float | None]:
-        """Return the two running means; take it between optimiser steps."""
-        return {"mean_loss": self.mean_loss, "mean_weight": self.mean_weight}
+    @property
+    def ranks(self) -> processes.Ranks:
+        """The ranks that share a step: asked for anew, as they may have started by now."""
+        return self._ranks or processes.here()
 
-    def load_state_dict(self, state: dict[str, float | None]) -> None:
-        """Go on from the means of `state_dict`."""
+    def state_dict(self) -> dict[str, Any]:
+        """Return the two running means, and for `shuffled` its window; between optimiser steps."""
+        window = {} if self._window is None else {"window": self._window.state_dict()}
+        return {"mean_loss": self.mean_loss, "mean_weight": self.mean_weight, **window}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on from `state_dict`."""
         self.mean_loss, self.mean_weight = state["mean_loss"], state["mean_weight"]
-        self._sums = None
+        if self._window is not None:
+            self._window.load_state_dict(state["window"])
+        self._sums, self._fresh = None, []
 
-    def _evaluate(self, losses: Tensor, learning: bool) -> tuple[Tensor | None, Tensor]:
-        """Return weights, if they can be known yet, and transformed losses, not normalised."""
+    def _evaluate(
+        self, losses: Tensor, counts: Tensor, learning: bool
+    ) -> tuple[Tensor | None, Tensor | None, Tensor]:
+        """Return weights to remember, weights to give, if known yet, and transformed losses."""
         weighting = self.weighting
         if weighting.needs_scale and self.mean_loss is None:
             check_losses(losses)
-            return None, losses
+            return None, None, losses
         scale = 1.0 if self.mean_loss is None else self.mean_loss
-        if not isinstance(weighting, Matched) or not learning:
-            return weighting.evaluate(losses, scale)
-        # The mean over all ranks' samples, not over this rank's.
-        others = weighting.of(losses, scale)
-        total = _over_ranks(torch.stack([others.sum(), others.new_tensor(len(others))]))
-        weights = weighting.shared(total[0] / total[1], losses)
-        return weights, weights * losses
+        if not isinstance(weighting, Control) or not learning:
+            weights, values = weighting.evaluate(losses, scale)
+            return weights, weights, values
+        own = weighting.of(losses, scale)
+        given = self._given(own, counts)
+        if given is None:
+            return own, None, losses
+        weights = weighting.shared(given.to(own), losses)
+        return own, weights, weights * losses
 
-    def _remember(self, losses: Tensor, weights: Tensor | None) -> None:
+    def _given(self, own: Tensor, counts: Tensor) -> Tensor | None:
+        """Return the weights that a control gives, or one for all samples; None if not known."""
+        if isinstance(self.weighting, Averaged):
+            return None if self.mean_weight is None else torch.tensor(self.mean_weight)
+        ranks = self.ranks
+        if self._window is not None:
+            self._fresh.append(own)
+            taken = self._window.take(len(own), ranks.rank, ranks.count)
+            return None if taken is None else torch.tensor(taken, dtype=torch.float64)
+        # `matched`: the mean over all ranks' samples, not over this rank's.
+        counts = counts.to(own)
+        total = ranks.sum(torch.stack([(counts * own).sum(), counts.sum()]))
+        return total[0] / total[1].clamp(min=1e-30)  # every pair of weight 0: nothing depends on it
+
+    def _remember(self, losses: Tensor, counts: Tensor, weights: Tensor | None) -> None:
         values = losses.detach().to(work_type(losses))
-        count = values.new_tensor(len(values))
-        weighted = (0 * count, 0 * count) if weights is None else (weights.to(values).sum(), count)
-        sums = torch.stack([values.sum(), count, *weighted])
+        counts = counts.to(values)
+        count = counts.sum()
+        weighted = (0 * count, 0 * count)
+        if weights is not None:
+            weighted = ((counts * weights.to(values)).sum(), count)
+        sums = torch.stack([(counts * values).sum(), count, *weighted])
         self._sums = sums if self._sums is None else self._sums + sums
         self._calls += 1
         if self._calls == 1_000:
@@ -118,20 +169,7 @@ class Objective:
                 stacklevel=4,
             )
 
-    def _pending(self) -> Tensor:
-        if self._sums is not None:
-            return self._sums
-        device = "cuda" if distributed.get_backend() == "nccl" else "cpu"
-        return torch.zeros(4, dtype=torch.float64, device=device)
-
     def _moved(self, mean: float | None, total: float, count: float) -> float | None:
         if not count:
             return mean
         return total / count if mean is None else mean + (total / count - mean) / self.memory
-
-
-def _over_ranks(sums: Tensor) -> Tensor:
-    """Add a tensor up over all ranks, if there are several."""
-    if distributed.is_available() and distributed.is_initialized():
-        distributed.all_reduce(sums)
-    return sums

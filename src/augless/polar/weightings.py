@@ -5,14 +5,15 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, get_args, get_origin, get_type_hints
+from typing import Annotated, ClassVar, Literal
 
 import torch
 from scipy import special
 from torch import Tensor
 
+from augless.knobs import Knobs, Within
 from augless.polar import neighbours, tables
 from augless.polar.neighbours import Neighbours
 
@@ -21,29 +22,28 @@ Unit = Literal["mean-loss", "absolute"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Weighting:
+class Weighting(Knobs):
     """A pure function from losses (B,) to weights (B,).
 
-    A kind of weighting says what its weight is at a relative loss u (`curve`, never decreasing),
-    the integral of that (`area`), and which loss counts as u = 1 (`unit_loss`).
+    A kind of weighting says what its weight is at a relative loss u (`curve`, never decreasing; or
+    never increasing, if it `falls`), the integral of that (`area`), and which loss counts as u = 1
+    (`unit_loss`).
     """
 
-    clip: Annotated[tuple[float, float], "bounds that every weight is clipped to"] = (0.0, math.inf)
+    falls: ClassVar[bool] = False
+    """whether easy samples weigh more than hard ones"""
+
+    clip: Annotated[
+        tuple[float, float], "bounds that every weight is clipped to", Within(0, math.inf)
+    ] = (0.0, math.inf)
     normalise: Annotated[
         Literal["none", "running-mean"], "what an Objective divides the weights by"
     ] = "none"
 
     def __post_init__(self) -> None:
-        for name, hint in get_type_hints(type(self)).items():
-            value = getattr(self, name)
-            if get_origin(hint) is Literal and value not in get_args(hint):
-                choices = ", ".join(map(repr, get_args(hint)))
-                raise ValueError(f"{name} is {value!r}; it can be {choices}")
-            if hint is float and not isinstance(value, int | float):
-                raise ValueError(f"{name} is {value!r}; it must be a number")
-        pair = isinstance(self.clip, tuple) and len(self.clip) == 2
-        ordered = pair and 0 <= self.clip[0] <= self.clip[1]
-        _require(ordered, f"clip is {self.clip}; it must be (low, high), 0 <= low <= high")
+        super().__post_init__()
+        ordered = self.clip[0] <= self.clip[1]
+        require(ordered, f"clip is {self.clip}; it must be (low, high), 0 <= low <= high")
 
     def __call__(self, losses: Tensor, scale: float | Tensor = 1.0) -> Tensor:
         """Return the weight of each sample, detached: (B,) losses -> (B,) weights.
@@ -97,7 +97,7 @@ class Weighting:
     def _relative(self, losses: Tensor, scale: float | Tensor) -> tuple[Tensor, Tensor]:
         """Return relative losses u = L / unit, (B,), and the unit, ()."""
         scale = float(scale)
-        _require(0 <= scale < math.inf, f"scale is {scale}; it is a mean loss, finite and >= 0")
+        require(0 <= scale < math.inf, f"scale is {scale}; it is a mean loss, finite and >= 0")
         unit = torch.tensor(self.unit_loss(scale), dtype=work_type(losses))
         smallest = torch.finfo(unit.dtype).tiny  # a mean loss of 0: every loss is 0, and so is u
         largest = torch.finfo(unit.dtype).max ** 0.9  # leaves the curves room to stay finite
@@ -106,32 +106,43 @@ class Weighting:
 
     def _area(self, relative: Tensor) -> Tensor:
         """Integrate the clipped curve: flat up to one corner, flat again from the other."""
+        before, after = self._levels
         low, high, zero, first = self._corners
-        inside = self.area(relative.clamp(low, high)) - first
-        value = zero + self.clip[0] * relative.clamp(max=low) + inside
-        if math.isfinite(self.clip[1]):
-            value = value + self.clip[1] * (relative - high).clamp(min=0)
+        value = zero + self.area(relative.clamp(low, high)) - first
+        if low > 0:
+            value = value + before * relative.clamp(max=low)
+        if math.isfinite(after):
+            value = value + after * (relative - high).clamp(min=0)
         return value
+
+    @property
+    def _levels(self) -> tuple[float, float]:
+        """The clip that holds for small losses, and the one for large ones."""
+        low, high = self.clip
+        return (high, low) if self.falls else (low, high)
 
     @functools.cached_property
     def _corners(self) -> tuple[float, float, float, float]:
-        """Where the curve leaves the lower clip and reaches the upper; its areas at 0 and there."""
-        low, high = (self._crossing(level) for level in self.clip)
+        """Where the curve leaves the first clip and reaches the other; its areas at 0 and there."""
+        low, high = (self._crossing(level) for level in self._levels)
         zero, first = self.area(torch.tensor([0.0, low], dtype=torch.float64)).tolist()
         return low, high, zero, first
 
     def _crossing(self, level: float) -> float:
         """Return the least u at which the curve reaches a level, by bisection of log u."""
-        end = 1e100
-        if self._at(0.0) >= level:
+        end, sign = 1e100, -1 if self.falls else 1
+
+        def reaches(relative: float) -> bool:
+            return sign * self._at(relative) >= sign * level
+
+        if reaches(0.0):
             return 0.0
-        if self._at(end) < level:
+        if not reaches(end):
             return end
         below, above = -math.log(end), math.log(end)
         while above - below > 1e-13 * max(1.0, abs(above)):
             middle = (below + above) / 2
-            reached = self._at(math.exp(middle)) >= level
-            below, above = (below, middle) if reached else (middle, above)
+            below, above = (below, middle) if reaches(math.exp(middle)) else (middle, above)
         return math.exp(above)
 
     def _at(self, relative: float) -> float:
@@ -155,11 +166,7 @@ class Plain(Weighting):
 class Constant(Weighting):
     """Every weight is the same number: a learning rate by another name."""
 
-    value: Annotated[float, "the weight of every sample"] = 1.0
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        _require(0 <= self.value < math.inf, f"value is {self.value}; it must be finite and >= 0")
+    value: Annotated[float, "the weight of every sample", Within(0, 1e6)] = 1.0
 
     def curve(self, relative: Tensor) -> Tensor:
         """Return the value."""
@@ -171,7 +178,7 @@ class Constant(Weighting):
 
 
 @dataclass(frozen=True, kw_only=True)
-class _InUnits(Weighting):
+class InUnits(Weighting):
     """A weighting whose losses can be measured by their mean."""
 
     unit: Annotated[Unit, "what losses and radii are measured in"] = "absolute"
@@ -187,7 +194,7 @@ class _InUnits(Weighting):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Linear(_InUnits):
+class Linear(InUnits):
     """The printed corollaries: the gradient of their quadratic upper bounds of E[Φ].
 
     Corollary 1 (r uniform):      w = 1 + strength · (1/2 + 2 C1 L), C1 = 1/4.
@@ -195,23 +202,21 @@ class Linear(_InUnits):
     """
 
     corollary: Annotated[Literal[1, 2], "which corollary of the paper"] = 1
-    c1: Annotated[float | None, "the constant C1; 1/4 for corollary 1 unless given"] = None
-    radius: Annotated[float | None, "R of corollary 2, from which C1 follows"] = None
-    strength: Annotated[float, "total weight of the neighbours"] = 1.0
+    c1: Annotated[
+        float | None, "the constant C1; 1/4 for corollary 1 unless given", Within(0, 1e6)
+    ] = None
+    radius: Annotated[float | None, "R of corollary 2, from which C1 follows", Within(0, 1e6)] = (
+        None
+    )
+    strength: Annotated[float, "total weight of the neighbours", Within(0, 1e6)] = 1.0
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _require_strength(self.strength)
         if self.corollary == 1:
-            _require(
-                self.radius is None, "corollary 1 does not depend on a radius; give c1 or none"
-            )
+            require(self.radius is None, "corollary 1 does not depend on a radius; give c1 or none")
         else:
             given = (self.c1 is None) != (self.radius is None)
-            _require(given, "corollary 2 needs either c1 or radius, for example c1=1e-4")
-        for name, value in (("c1", self.c1), ("radius", self.radius)):
-            fine = value is None or 0 <= value < math.inf
-            _require(fine, f"{name} is {value}; it must be finite and >= 0")
+            require(given, "corollary 2 needs either c1 or radius, for example c1=1e-4")
 
     @property
     def constant(self) -> float:
@@ -239,14 +244,10 @@ class Linear(_InUnits):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Focal(_InUnits):
+class Focal(InUnits):
     """The focal weight (1 - p)^gamma, p = exp(-L): hard samples first, without any neighbours."""
 
-    gamma: Annotated[float, "how strongly easy samples are discounted"] = 2.0
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        _require(0 <= self.gamma < math.inf, f"gamma is {self.gamma}; it must be finite and >= 0")
+    gamma: Annotated[float, "how strongly easy samples are discounted", Within(0, 1000)] = 2.0
 
     def curve(self, relative: Tensor) -> Tensor:
         """Return (1 - exp(-u))^gamma."""
@@ -261,31 +262,31 @@ class Focal(_InUnits):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Law(_InUnits):
+class Law(InUnits):
     """An exact weighting: w(L) = 1 + strength · dE[Φ]/dL for neighbours distributed by a law.
 
     A law is named after its radius. With E[cos θ] = 0 the weight rises from 1 at L = 0 to
     1 + strength at L much larger than the radius.
     """
 
-    radius: Annotated[float, "how far neighbours lie, in units of `unit`"] = 1.0
+    radius: Annotated[float, "how far neighbours lie, in units of `unit`", Within(1e-6, 1e6)] = 1.0
     unit: Annotated[Unit, "what losses and radii are measured in"] = "mean-loss"
     angle: Annotated[Angle, "how directions are distributed"] = "uniform"
-    dimension: Annotated[int | None, "of the space of an isotropic angle; 256 unless given"] = None
-    strength: Annotated[float, "total weight of the neighbours"] = 1.0
+    dimension: Annotated[
+        int | None,
+        "of the space of an isotropic angle; 256 unless given",
+        Within(2, 100_000),
+    ] = None
+    strength: Annotated[float, "total weight of the neighbours", Within(0, 1e6)] = 1.0
 
     radii: ClassVar[str] = ""  # the name in scipy.stats of the radius' distribution, R = 1
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _require(0 < self.radius < math.inf, f"radius is {self.radius}; it must be finite and > 0")
         if self.dimension is not None:
-            whole = isinstance(self.dimension, int) and self.dimension >= 2
-            _require(whole, f"dimension is {self.dimension}; it must be an integer, at least 2")
-            _require(self.angle == "isotropic", 'dimension is only for angle="isotropic"')
-        _require_strength(self.strength)
+            require(self.angle == "isotropic", 'dimension is only for angle="isotropic"')
         measurable = self.angle != "measured" or isinstance(self, Empirical)
-        _require(measurable, "only the law `empirical` has measured angles")
+        require(measurable, "only the law `empirical` has measured angles")
 
     def expected(self, losses: Tensor, scale: float | Tensor = 1.0) -> Tensor:
         """Return E[Φ(L)], the expected loss of a neighbour: (B,) -> (B,), differentiable."""
@@ -414,47 +415,6 @@ class Empirical(Law):
         return given if isinstance(given, Neighbours) else Neighbours.load(given)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Matched(Weighting):
-    """The learning-rate control: every sample gets the batch's mean weight under another weighting.
-
-    It moves the parameters as fast as that weighting does but prefers no sample of a batch: what is
-    left of a gain over `matched` is due to which samples were preferred. Between batches its weight
-    differs, with the length of their sentences if they are of one length.
-    """
-
-    of: Annotated[Weighting, "the weighting whose mean weight is given"] = field(
-        default_factory=Exponential
-    )
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        _require(isinstance(self.of, Weighting), f"of is {self.of!r}; it must be a weighting")
-
-    def __call__(self, losses: Tensor, scale: float | Tensor = 1.0) -> Tensor:
-        """Return the mean weight B times: (B,) -> (B,), detached."""
-        return self.shared(self.of(losses, scale).mean(), losses)
-
-    def evaluate(self, losses: Tensor, scale: float | Tensor = 1.0) -> tuple[Tensor, Tensor]:
-        """Return the mean weight, and mean weight x loss, (B,) each."""
-        weights = self(losses, scale)
-        return weights, weights * losses
-
-    def shared(self, mean: Tensor, losses: Tensor) -> Tensor:
-        """Return a mean weight, clipped, for each of the losses."""
-        return mean.clamp(*self.clip).expand(losses.shape)
-
-    @property
-    def needs_scale(self) -> bool:
-        """Tell whether the other weighting depends on the mean loss."""
-        return self.of.needs_scale
-
-    @property
-    def normalised(self) -> bool:
-        """Tell whether it, or the other weighting, is normalised: the control must be too."""
-        return super().normalised or self.of.normalised
-
-
 def _ratio(loss: Tensor, radius: Tensor) -> Tensor:
     """Return u = L / r within the range of numbers, for r = 0 too."""
     return (loss / radius.clamp(min=1e-30)).clamp(max=1e30)
@@ -493,24 +453,7 @@ def check_losses(losses: Tensor) -> None:
         )
 
 
-def _require(condition: bool, message: str) -> None:
+def require(condition: bool, message: str) -> None:
+    """Raise the message unless the condition holds."""
     if not condition:
         raise ValueError(message)
-
-
-def _require_strength(strength: float) -> None:
-    _require(0 <= strength < math.inf, f"strength is {strength}; it must be finite and >= 0")
-
-
-# `Any`, so that a type checker lets every kind have knobs of its own.
-WEIGHTINGS: dict[str, type[Any]] = {
-    "plain": Plain,
-    "constant": Constant,
-    "matched": Matched,
-    "linear": Linear,
-    "uniform": Uniform,
-    "exponential": Exponential,
-    "point": Point,
-    "empirical": Empirical,
-    "focal": Focal,
-}

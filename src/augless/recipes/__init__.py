@@ -3,7 +3,7 @@
 A recipe is TOML that says only what differs from the defaults. A choice (a corpus, a model) is a
 name or a table with a name and knobs; the knobs are the fields of the component's dataclass, so a
 component's own file is the only place where its knobs, defaults and meanings are written.
-Precedence: defaults < recipe < key=value.
+Precedence: defaults < what the size of somebody's own files suggests < recipe < key=value.
 """
 
 from __future__ import annotations
@@ -13,13 +13,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated
 
 from augless import corpora, data
-from augless.recipes.reading import TABLES, BadRecipe, Resolved, hint, read, shipped, table
+from augless.knobs import Among, Knobs
+from augless.recipes import suggesting
+from augless.recipes.reading import BadRecipe, Resolved, hint, read, shipped
 
 if TYPE_CHECKING:  # brings torch, which preparing does without
     from augless.recipes.following import Recipe
 
 __all__ = [
-    "TABLES",
     "BadRecipe",
     "Preparation",
     "Resolved",
@@ -27,27 +28,26 @@ __all__ = [
     "load",
     "preparation",
     "shipped",
-    "table",
 ]
 
 OTHERS = ("model", "terms", "training", "validation", "search", "seed")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Preparation:
+class Preparation(Knobs):
     """The part of a recipe that decides the prepared corpus."""
 
-    corpus: Annotated[corpora.Corpus, "which pairs"]
+    corpus: Annotated[corpora.Corpus, "which pairs", Among("corpora.CORPORA")]
     text: Annotated[data.Settings, "how text becomes ids"] = field(default_factory=data.Settings)
 
 
 def preparation(recipe: str, overrides: Sequence[str] = ()) -> Resolved[Preparation]:
     """Read what a recipe says about its corpus, and leave the rest unread."""
-    return read(Preparation, recipe, overrides, OTHERS)
+    return read(Preparation, recipe, overrides, OTHERS, suggesting.suggestions)
 
 
 def load(recipe: str, overrides: Sequence[str] = ()) -> Resolved[Recipe]:
     """Read a recipe, a file or the name of a shipped one, and apply key=value overrides."""
     from augless.recipes.following import Recipe
 
-    return read(Recipe, recipe, overrides, ())
+    return read(Recipe, recipe, overrides, (), suggesting.suggestions)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 import json
 import math
@@ -18,7 +17,8 @@ import torch
 from numpy.typing import NDArray
 
 from augless import data, decoding, metrics, models, runs, text, training
-from augless.recipes import Preparation
+from augless.knobs import LARGEST_SEED, Among, Within
+from augless.recipes import Preparation, memory
 from augless.recipes.reading import BadRecipe, Resolved, changed, hint, nested, override, resolve
 
 Progress = Callable[[str, int, int | None], None]
@@ -31,39 +31,33 @@ FREE = ("training.log_every", "training.save_every", "training.keep")
 class Recipe(Preparation):
     """Everything that decides a run."""
 
-    model: Annotated[models.Architecture, "what is trained"] = field(default_factory=models.Lstm)
+    model: Annotated[models.Architecture, "what is trained", Among("models.MODELS")] = field(
+        default_factory=models.Lstm
+    )
     terms: Annotated[tuple[training.Term, ...], "the summands of the objective"] = (
         training.Term(),
     )
     training: Annotated[training.Settings, "how it is trained"] = field(
         default_factory=training.Settings
     )
-    validation: Annotated[decoding.Search, "how validation sentences are generated"] = field(
-        default_factory=decoding.Greedy
-    )
-    search: Annotated[decoding.Search, "how sentences are generated in the end"] = field(
-        default_factory=decoding.Beam
-    )
-    seed: Annotated[int, "of initialisation, order and dropout"] = 1
+    validation: Annotated[
+        decoding.Search, "how validation sentences are generated", Among("decoding.SEARCHES")
+    ] = field(default_factory=decoding.Greedy)
+    search: Annotated[
+        decoding.Search, "how sentences are generated in the end", Among("decoding.SEARCHES")
+    ] = field(default_factory=decoding.Beam)
+    seed: Annotated[int, "of initialisation, order and dropout", Within(0, LARGEST_SEED)] = 1
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if not self.terms:
             raise ValueError("there are no terms; a recipe needs at least one")
-        if not 0 <= self.seed < 2**63:
-            raise ValueError(f"seed is {self.seed}; it must be from 0 to below 2^63")
         known = [name for name, one in metrics.METRICS.items() if "nats" not in one.needs]
-        choices = ["auto", *training.LOWER_IS_BETTER, *known]
+        choices = ["loss", "perplexity", *known]
         if self.training.metric not in choices:
             meant = hint(self.training.metric, choices)
             these = ", ".join(choices)
             raise ValueError(f"metric is {self.training.metric!r}{meant}\nit can be: {these}")
-
-    @property
-    def metric(self) -> str:
-        """The validation score that chooses the best model."""
-        if self.training.metric != "auto":
-            return self.training.metric
-        return "bleu-lowercased" if self.text.lowercase else "bleu"
 
 
 def identity(resolved: Resolved[Recipe]) -> dict[str, Any]:
@@ -125,6 +119,7 @@ def train(
         if split not in prepared.splits or split == "train":
             these = ", ".join(set(prepared.splits) - {"train", "valid"})
             raise BadRecipe(f"training.watch names {split!r}; it can be {these}")
+    memory.check(recipe.model, prepared.codecs, recipe.training)
     model = build(recipe, prepared.codecs)
     if recipe.training.start is not None:
         _begin(model, recipe.training.start, prepared)
@@ -146,7 +141,7 @@ def train(
         trainer = training.Trainer(
             model,
             recipe.terms,
-            dataclasses.replace(recipe.training, metric=recipe.metric),
+            recipe.training,
             prepared.pairs("train"),
             seed=recipe.seed,
             device=place,
@@ -161,6 +156,7 @@ def train(
             trainer,
             run,
             validate=Validation(recipe, prepared),
+            higher_is_better=higher_is_better(recipe.training.metric),
             stop=stop,
             max_minutes=max_minutes,
             on_record=tell,
@@ -210,6 +206,7 @@ def versions(device: torch.device | None = None) -> dict[str, str]:
 def build(recipe: Recipe, codecs: tuple[text.Codec, text.Codec]) -> models.Model:
     """Make the model that a recipe names, at the start of its training."""
     source, target = codecs
+    memory.check(recipe.model, codecs)
     try:
         shared = source.vocabulary == target.vocabulary
         return recipe.model.build(len(source), len(target), seed=recipe.seed, shared=shared)
@@ -217,35 +214,45 @@ def build(recipe: Recipe, codecs: tuple[text.Codec, text.Codec]) -> models.Model
         raise BadRecipe(f"model: {error}") from None
 
 
+def higher_is_better(metric: str) -> bool:
+    """Tell the direction of a score that can choose the best model."""
+    return metric != "loss" and metrics.METRICS[metric].higher_is_better
+
+
 class Validation:
     """Score a model on the validation pairs, never weighted."""
 
     def __init__(self, recipe: Recipe, prepared: data.Prepared) -> None:
         self.recipe, self.codecs = recipe, prepared.codecs
-        self.pairs = prepared.pairs("valid")
-        self.lines = {
-            split: [prepared.lines(split, side) for side in data.SIDES]
-            for split in ("valid", *recipe.training.watch)
-        }
+        splits = ("valid", *recipe.training.watch)
+        self.pairs = {split: prepared.pairs(split) for split in splits}
+        self.lines = {s: [prepared.lines(s, side) for side in data.SIDES] for s in splits}
 
     def __call__(self, model: models.Model) -> dict[str, float]:
         """Return loss per token, perplexity, and the score that chooses the best model."""
-        nats, tokens = training.nats(model, self.pairs)
-        loss = float(nats.sum() / tokens.sum())
-        scores = {"loss": loss, "perplexity": math.exp(min(loss, 700.0))}
+        metric = self.recipe.training.metric
+        scores: dict[str, float] = {}
         try:
-            if not math.isfinite(loss):
-                raise FloatingPointError("the loss of the validation pairs is not finite")
-            writer = decoding.Writer(model, self.codecs, self.recipe.validation)
-            if (metric := self.recipe.metric) not in scores:
-                for split, (sources, references) in self.lines.items():
-                    value = metrics.score(metric, writer.generate(sources), references).value
-                    scores[metric if split == "valid" else f"{split} {metric}"] = value
+            for split in self.pairs:
+                found = self._scores(model, split)
+                scores |= found if split == "valid" else {f"{split} {metric}": found[metric]}
         except FloatingPointError as error:  # finite parameters can be too large to compute with
             raise training.NotFinite(
                 f"{error}; what it computes is not finite, and nothing of it was saved\n"
                 "try a lower training.optimizer.rate or training.clip"
             ) from None
+        return scores
+
+    def _scores(self, model: models.Model, split: str) -> dict[str, float]:
+        nats, tokens = training.nats(model, self.pairs[split])
+        loss = float(nats.sum() / tokens.sum())
+        if not math.isfinite(loss):
+            raise FloatingPointError(f"the loss of the {split} pairs is not finite")
+        scores = {"loss": loss, "perplexity": math.exp(min(loss, 700.0))}
+        if (metric := self.recipe.training.metric) not in scores:
+            writer = decoding.Writer(model, self.codecs, self.recipe.validation)
+            sources, references = self.lines[split]
+            scores[metric] = metrics.score(metric, writer.generate(sources), references).value
         return scores
 
 

@@ -87,12 +87,12 @@ def markdown(found: Evidence) -> str:
     """Write the tables in Markdown, a heading each."""
     parts = []
     for grid in _all_grids(found):
-        rows = [[_markdown(cell) for cell in row] for row in (grid.head, *grid.rows)]
+        rows = [[in_markdown(cell) for cell in row] for row in (grid.head, *grid.rows)]
         rows.insert(1, ["---"] + ["---:"] * (len(grid.head) - 1))
         body = "\n".join(f"| {' | '.join(row)} |" for row in rows)
-        remarks = "".join(f"\n- {_markdown(remark)}" for remark in grid.remarks)
-        said = _markdown(grid.legend) + (f"\n{remarks}" if remarks else "")
-        parts.append(f"### {_markdown(grid.title)}\n\n{body}\n\n{said}\n")
+        remarks = "".join(f"\n- {in_markdown(remark)}" for remark in grid.remarks)
+        said = in_markdown(grid.legend) + (f"\n{remarks}" if remarks else "")
+        parts.append(f"### {in_markdown(grid.title)}\n\n{body}\n\n{said}\n")
     return "\n".join(parts)
 
 
@@ -102,7 +102,7 @@ def latex(found: Evidence) -> str:
     for grid in _all_grids(found):
         rows = (grid.head, *grid.rows)
         said = " ".join([grid.legend, *(f"{remark}." for remark in grid.remarks)])
-        head, *body = (" & ".join(_latex(cell) for cell in row) + r" \\" for row in rows)
+        head, *body = (" & ".join(in_latex(cell) for cell in row) + r" \\" for row in rows)
         lines = [
             r"\begin{table}",
             r"\centering",
@@ -113,7 +113,7 @@ def latex(found: Evidence) -> str:
             *body,
             r"\bottomrule",
             r"\end{tabular}",
-            rf"\caption{{{_latex(grid.title)}: {_latex(said)}}}",
+            rf"\caption{{{in_latex(grid.title)}: {in_latex(said)}}}",
             r"\end{table}",
         ]
         parts.append("\n".join(lines) + "\n")
@@ -244,10 +244,12 @@ def _literal(value: Any) -> Any:
     return f"'{value}" if formula else value
 
 
-def _markdown(text: str) -> str:
+def in_markdown(text: str) -> str:
+    """Return text that Markdown shows as it is."""
     escaped = re.sub(r"([\\`*_{}\[\]<>()#+!|~&$])", r"\\\1", visible(text))
     return re.sub(r"\\([+()])", r"\1", escaped)  # these are harmless inside a line
 
 
-def _latex(text: str) -> str:
+def in_latex(text: str) -> str:
+    """Return text that LaTeX shows as it is."""
     return "".join(_LATEX.get(c, c) for c in visible(text))

@@ -317,7 +317,7 @@ def weight_curve(study: Study, row: Row, term: int, bins: int) -> list[float] | 
         return None
     if not scale:
         return None
-    if isinstance(weighting, polar.Matched):  # depends on the batch: what it was on average
+    if isinstance(weighting, polar.Control):  # depends on the batch: what it was on average
         return [last.weight] * (bins + 1) if last.weight else None
     relative = torch.arange(bins + 1, dtype=torch.float64) / 10
     found = weighting(relative * scale, scale)

@@ -14,15 +14,13 @@ at the end of a word. After `normalise` no token holds either character, so no t
 is mistaken for a mark. Special symbols have ids but no spelling: no text encodes to them.
 """
 
+from augless.contracts import BOS, EOS, PAD, UNK
 from augless.text.cleaning import lower, normalise
 from augless.text.codec import Codec
 from augless.text.tokenisation import JOIN, Kind, Moses, Tokeniser, detokenise, moses
 from augless.text.vocabularies import (
-    BOS,
-    EOS,
-    PAD,
+    LONGEST_WORD,
     SPECIALS,
-    UNK,
     VOCABULARIES,
     Subwords,
     Vocabulary,
@@ -33,6 +31,7 @@ __all__ = [
     "BOS",
     "EOS",
     "JOIN",
+    "LONGEST_WORD",
     "PAD",
     "SPECIALS",
     "UNK",

@@ -12,6 +12,7 @@ from typing import Any, ClassVar, TypeVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from augless import contracts
 from augless.text import cleaning, tokenisation, vocabularies
 
 Ids = NDArray[np.int32]
@@ -32,10 +33,10 @@ class Codec:
     tokeniser: tokenisation.Tokeniser
     vocabulary: vocabularies.Vocabulary
 
-    pad: ClassVar[int] = vocabularies.PAD
-    bos: ClassVar[int] = vocabularies.BOS
-    eos: ClassVar[int] = vocabularies.EOS
-    unk: ClassVar[int] = vocabularies.UNK
+    pad: ClassVar[int] = contracts.PAD
+    bos: ClassVar[int] = contracts.BOS
+    eos: ClassVar[int] = contracts.EOS
+    unk: ClassVar[int] = contracts.UNK
 
     def __len__(self) -> int:
         return len(self.vocabulary)

@@ -6,8 +6,9 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, TypeVar, get_args
+from typing import Annotated, Any, Literal, TypeVar
 
+from augless.knobs import Knobs
 from augless.text import cleaning
 
 Kind = Literal["joined", "moses", "whitespace"]
@@ -212,7 +213,7 @@ def detokenise(tokens: Sequence[str], language: str) -> str:
 
 
 @dataclass(frozen=True)
-class Tokeniser:
+class Tokeniser(Knobs):
     """Cut lines into words, and join words to lines.
 
     ``joined``: Moses' tokens, with `JOIN` where two of them touched. A line comes back exactly.
@@ -225,10 +226,6 @@ class Tokeniser:
     language: Annotated[str, "code of the language whose rules apply, such as de"] = "en"
     kind: Annotated[Kind, "joined (exact), moses (the paper's) or whitespace"] = "joined"
     lowercase: Annotated[bool, "lower-case words, after cutting by case as Moses does"] = False
-
-    def __post_init__(self) -> None:
-        if self.kind not in get_args(Kind):
-            raise ValueError(f"tokeniser {self.kind!r} is none of {', '.join(get_args(Kind))}")
 
     def keys(self, line: str) -> list[str]:
         """Cut a normalised line into keys, each of which `cut` turns into words by itself."""

@@ -5,16 +5,22 @@ import functools
 import json
 import math
 import os
-from collections.abc import Iterator, Mapping
+import threading
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
+
+from augless.contracts import UNK
+from augless.knobs import Knobs, Within
 
 if TYPE_CHECKING:
     from tokenizers import models
 
-SPECIALS = ("<pad>", "<bos>", "<eos>", "<unk>")
-PAD, BOS, EOS, UNK = range(len(SPECIALS))
+SPECIALS = ("<pad>", "<bos>", "<eos>", "<unk>")  # in the order of their ids in `contracts`
 ENOUGH = 2_000_000  # running words to learn subwords from; more change them hardly at all
+# Characters, with the space at the end: longer words are learnt from and spelt in parts, because
+# the time to learn grows with the square of a word's length. Text in words has none so long.
+LONGEST_WORD = 256
 
 
 @dataclass(frozen=True)
@@ -63,17 +69,34 @@ class Vocabulary:
         """Spell a word, given without its final space, as ids."""
         if self.merges is None:
             return [self._ids.get(word + " ", UNK)]
-        return [token.id for token in self._model.tokenize(word + " ")]
+        return [token.id for part in _parts(word) for token in self._model.tokenize(part)]
 
 
-def _check(size: int, min_count: int) -> None:
-    if not len(SPECIALS) < size < 2**31:
-        raise ValueError(
-            f"size is {size}; it must be above {len(SPECIALS)}, for {', '.join(SPECIALS)}, "
-            "and below 2^31"
-        )
-    if not 0 <= min_count < 2**31:
-        raise ValueError(f"min_count is {min_count}; it must be from 0 to below 2^31")
+def _parts(word: str) -> list[str]:
+    """Return a word with its final space, cut if it is very long."""
+    spelt = word + " "
+    starts = range(0, len(spelt), LONGEST_WORD)
+    return [spelt[i : i + LONGEST_WORD] for i in starts]
+
+
+def _interruptibly(work: Callable[[], None]) -> None:
+    """Do native work in a thread, so that signals are answered while it lasts.
+
+    Interrupted, the thread is left behind; it ends with its work, or with the process.
+    """
+    errors: list[BaseException] = []
+
+    def guarded() -> None:
+        try:
+            work()
+        except BaseException as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=guarded, daemon=True)
+    thread.start()
+    thread.join()
+    if errors:
+        raise errors[0]
 
 
 @contextlib.contextmanager
@@ -111,7 +134,7 @@ def _thinned(counts: Mapping[str, int], total: int) -> Iterator[tuple[str, int]]
 
 
 @dataclass(frozen=True)
-class Subwords:
+class Subwords(Knobs):
     """Byte-pair encoding (Sennrich et al. 2016): merges inside words, the most frequent first.
 
     Of more than two million running words, every k-th is learnt from, and `min_count` is a k-th
@@ -120,11 +143,12 @@ class Subwords:
     their characters stay in the vocabulary.
     """
 
-    size: Annotated[int, "number of ids, with the special symbols and all characters"] = 10_000
-    min_count: Annotated[int, "a pair seen fewer times is not merged"] = 2
-
-    def __post_init__(self) -> None:
-        _check(self.size, self.min_count)
+    size: Annotated[
+        int,
+        "number of ids, with the special symbols and all characters",
+        Within(6, 1_000_000),
+    ] = 10_000
+    min_count: Annotated[int, "a pair seen fewer times is not merged", Within(0, 10**9)] = 2
 
     def learn(self, counts: Mapping[str, int]) -> Vocabulary:
         """Learn a vocabulary from counts of words; their order does not matter."""
@@ -146,8 +170,9 @@ class Subwords:
             # The library counts words itself and takes no counts. It counts one long string of
             # the same word twice as fast as many short strings.
             for word, n in _thinned(counts, total):
-                for start in range(0, n, 4096):
-                    yield (word + " \n") * min(4096, n - start)
+                for part in _parts(word):
+                    for start in range(0, n, 4096):
+                        yield (part + "\n") * min(4096, n - start)
 
         tokenizer = Tokenizer(models.BPE())
         tokenizer.pre_tokenizer = pre_tokenizers.CharDelimiterSplit("\n")
@@ -158,7 +183,7 @@ class Subwords:
             show_progress=False,
         )
         with _one_thread():
-            tokenizer.train_from_iterator(repeated(), trainer)
+            _interruptibly(lambda: tokenizer.train_from_iterator(repeated(), trainer))
         model = json.loads(tokenizer.to_str())["model"]
         return Vocabulary(
             pieces=tuple(sorted(model["vocab"], key=model["vocab"].__getitem__)),
@@ -167,19 +192,22 @@ class Subwords:
 
 
 @dataclass(frozen=True)
-class Words:
+class Words(Knobs):
     """Whole words, the most frequent first; all others are unknown."""
 
-    size: Annotated[int, "number of ids at most, with the special symbols"] = 50_000
-    min_count: Annotated[int, "a word seen fewer times is unknown"] = 2
-
-    def __post_init__(self) -> None:
-        _check(self.size, self.min_count)
+    size: Annotated[
+        int, "number of ids at most, with the special symbols", Within(5, 10_000_000)
+    ] = 50_000
+    min_count: Annotated[int, "a word seen fewer times is unknown", Within(0, 10**9)] = 2
 
     def learn(self, counts: Mapping[str, int]) -> Vocabulary:
         """Learn a vocabulary from counts of words; their order does not matter."""
         room = self.size - len(SPECIALS)
-        known = sorted((-n, word) for word, n in counts.items() if n >= self.min_count)
+        known = sorted(
+            (-n, word)
+            for word, n in counts.items()
+            if n >= self.min_count and len(word) < LONGEST_WORD
+        )
         if not known:
             raise ValueError(f"no word occurs {self.min_count} times: nothing to learn from")
         return Vocabulary(tuple(word + " " for _, word in known[:room]), merges=None)

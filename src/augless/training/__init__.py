@@ -6,15 +6,15 @@ and the position, so a run that was killed ends with the bits of one that was no
 machine, with the same torch and number of threads).
 """
 
+from augless.training.cautions import Caution
+from augless.training.fitting import fit
 from augless.training.loop import (
-    LOWER_IS_BETTER,
     Device,
     NotFinite,
     Settings,
     Trainer,
     check_precision,
     choose_device,
-    fit,
     nats,
     set_weights,
 )
@@ -22,10 +22,10 @@ from augless.training.optimizers import OPTIMIZERS, Adam, AdamW, Sgd
 from augless.training.terms import Term
 
 __all__ = [
-    "LOWER_IS_BETTER",
     "OPTIMIZERS",
     "Adam",
     "AdamW",
+    "Caution",
     "Device",
     "NotFinite",
     "Settings",

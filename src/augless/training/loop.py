@@ -1,12 +1,11 @@
-"""The loop itself: every draw and every order is a function of the seed and a position."""
+"""A model under training: every draw and every order is a function of the seed and a position."""
 
 from __future__ import annotations
 
 import math
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -17,14 +16,15 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from augless import data, losses, models, runs
+from augless.contracts import Batch, Output
+from augless.knobs import Among, AtLeast, Below, Knobs, Within
+from augless.ranks import ALONE, Ranks
 from augless.training.optimizers import Adam, Sgd
 from augless.training.terms import Objectives, Tally, Term
 
 Precision = Literal["float32", "float64", "bfloat16"]
 Device = Literal["auto", "cpu", "cuda", "mps"]
-Validate = Callable[[models.Model], Mapping[str, float]]
 
-LOWER_IS_BETTER = ("loss", "perplexity")
 _TYPES = {"float32": torch.float32, "float64": torch.float64, "bfloat16": torch.float32}
 
 
@@ -33,46 +33,67 @@ class NotFinite(FloatingPointError):  # noqa: N818  # named for what it is
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings:
+class Settings(Knobs):
     """How a model is trained."""
 
-    optimizer: Annotated[Sgd | Adam, "how gradients become steps"] = field(default_factory=Sgd)
-    epochs: Annotated[int, "passes over the training pairs"] = 12
-    batch: Annotated[int, "size of a batch"] = 64
+    optimizer: Annotated[Sgd | Adam, "how gradients become steps", Among("training.OPTIMIZERS")] = (
+        field(default_factory=Sgd)
+    )
+    epochs: Annotated[int, "passes over the training pairs", Within(1, 1_000_000)] = 12
+    batch: Annotated[int, "size of a batch", Within(1, 1_000_000)] = 64
     batch_by: Annotated[
         Literal["sentences", "tokens"], "what that counts; tokens of the longer side, padded"
     ] = "sentences"
-    accumulate: Annotated[int, "pieces in which a batch is computed, to save memory"] = 1
+    bucket: Annotated[
+        int,
+        "batches whose sentences are sorted by length together, to save padding; 1: none",
+        Within(1, 1_000_000),
+    ] = 64
+    accumulate: Annotated[
+        int, "pieces in which a batch is computed, to save memory", Within(1, 1_000_000)
+    ] = 1
     per: Annotated[
-        Literal["sentence", "token"], "the objective is a mean per sentence, or per target token"
+        Literal["sentence", "token"],
+        "a mean per sentence; or per target token, of losses that are sums over tokens",
     ] = "sentence"
-    clip: Annotated[float, "largest gradient norm; 0: any"] = 5.0
-    metric: Annotated[str, "score that chooses the best model; auto: BLEU, in the text's case"] = (
-        "auto"
-    )
+    clip: Annotated[float, "largest gradient norm; 0: any", Within(0, 1e12)] = 5.0
+    metric: Annotated[
+        str, "validation score that chooses the best model; of equals the lower loss wins"
+    ] = "loss"
     watch: Annotated[tuple[str, ...], "further splits scored with it, which choose nothing"] = ()
-    patience: Annotated[int, "validations without improvement before it stops; 0: never"] = 0
-    memory: Annotated[float, "steps over which running mean losses forget"] = 100.0
+    word_dropout: Annotated[
+        float,
+        "share of source words and of the words a teacher shows, replaced by unknown",
+        AtLeast(0),
+        Below(1),
+    ] = 0.0
+    patience: Annotated[
+        int,
+        "early stopping: validations without improvement before it stops; 0: never",
+        Within(0, 1_000_000),
+    ] = 0
+    memory: Annotated[float, "steps over which running mean losses forget", Within(1, 1e12)] = 100.0
     precision: Annotated[Precision, "what the model computes in"] = "float32"
     start: Annotated[Path | None, "a run whose best model to start from"] = None
-    log_every: Annotated[int, "steps between two records"] = 100
-    save_every: Annotated[int, "steps between two checkpoints; each epoch ends with one too"] = 500
-    keep: Annotated[int, "checkpoints that are kept"] = 2
-
-    def __post_init__(self) -> None:
-        for name in ("epochs", "batch", "accumulate", "log_every", "save_every", "keep"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} is {getattr(self, name)}; it must be at least 1")
-        if self.memory < 1:
-            raise ValueError(f"memory is {self.memory}; it must be at least one step")
-        if self.clip < 0 or self.patience < 0:
-            raise ValueError("clip and patience cannot be negative")
+    log_every: Annotated[int, "steps between two records", Within(1, 10**9)] = 100
+    save_every: Annotated[
+        int,
+        "steps between two checkpoints; each epoch ends with one too",
+        Within(1, 10**9),
+    ] = 500
+    keep: Annotated[int, "checkpoints that are kept", Within(1, 10_000)] = 2
 
     def plan(self, pairs: data.Pairs, seed: int, epoch: int) -> list[NDArray[np.int64]]:
         """Return the batches of an epoch."""
         by_tokens = self.batch_by == "tokens"
-        sentences, tokens = (None, self.batch) if by_tokens else (self.batch, None)
-        return data.plan(pairs, seed=seed, epoch=epoch, sentences=sentences, tokens=tokens)
+        return data.plan(
+            pairs,
+            seed=seed,
+            epoch=epoch,
+            sentences=None if by_tokens else self.batch,
+            tokens=self.batch if by_tokens else None,
+            bucket=self.bucket,
+        )
 
 
 @dataclass
@@ -87,6 +108,8 @@ class Position:
     tokens: int = 0
     seconds: float = 0.0
     best: float | None = None
+    best_loss: float | None = None
+    """validation loss of the best model: of equal scores the lower loss is better"""
     best_step: int = 0
     waited: int = 0
     """validations since the best one"""
@@ -101,6 +124,29 @@ class Span:
     norm: float = 0.0
     """of gradients, before clipping"""
     steps: int = 0
+    clipped: int = 0
+    """steps whose gradient was clipped"""
+    shares: list[float] = field(default_factory=list)
+    """of each term in the gradient norm, summed over the steps at which they were measured"""
+    measured: int = 0
+
+    def add(self, norm: float, clipped: bool, shares: list[float]) -> None:
+        """Count a step; shares are empty where they were not measured."""
+        self.norm, self.steps, self.clipped = (
+            self.norm + norm,
+            self.steps + 1,
+            self.clipped + clipped,
+        )
+        if shares:
+            self.measured += 1
+            before = self.shares or [0.0] * len(shares)
+            self.shares = [a + b for a, b in zip(before, shares, strict=True)]
+
+    def mean_shares(self, terms: int) -> list[float | None]:
+        """Return each term's share of the gradient norm; None where it was not measured."""
+        if terms == 1:
+            return [1.0]
+        return [s / self.measured for s in self.shares] if self.measured else [None] * terms
 
 
 class Trainer:
@@ -115,28 +161,38 @@ class Trainer:
         *,
         seed: int,
         device: torch.device,
+        ranks: Ranks = ALONE,
     ) -> None:
         self.settings, self.pairs, self.seed, self.device = settings, pairs, seed, device
+        self.ranks = ranks
         self.model = model.to(device, _TYPES[settings.precision])
         self.parameters = dict(self.model.named_parameters())
         self.optimizer = settings.optimizer.build(self.parameters.values())
-        self.objectives = Objectives(terms, settings.memory)
+        self.objectives = Objectives(terms, settings.memory, ranks, seed)
+        self.steps = settings.epochs * len(settings.plan(pairs, seed, 1))
+        """of the whole run, if it is not stopped early"""
         self.at = Position()
         self.recent, self.epoch = Span(), Span()
         """since the last record, and since the epoch began"""
+        weight, lengths = pairs.weight.astype(np.float64), pairs.target.lengths + 1
+        self._mean_weights = {
+            "sentence": float(weight.mean() if len(weight) else 0) or 1.0,
+            "token": float((weight * lengths).sum() / max(1, lengths.sum())) or 1.0,
+        }
 
     def step(self, rows: NDArray[np.int64]) -> None:
-        """Take one optimiser step on the given pairs."""
+        """Take one optimiser step on the given pairs, of which this rank computes its share."""
         at, settings = self.at, self.settings
         self.model.train()
-        rate = settings.optimizer.rate_at(at.step + 1, at.epoch)
+        rate = settings.optimizer.rate_at(at.step + 1, at.epoch, self.steps)
         for group in self.optimizer.param_groups:
             group["lr"] = rate
         self.optimizer.zero_grad(set_to_none=True)
         try:
-            for piece in self._backward(rows):
-                at.tokens += piece
-            norm = self._clipped_norm()
+            alone = self._backward(rows)
+            self._sum_gradients()
+            shares = self._shares(alone)
+            norm, clipped = self._clipped_norm()
         except FloatingPointError as error:
             pairs = ", ".join(map(str, rows))
             raise NotFinite(
@@ -147,41 +203,102 @@ class Trainer:
         self.optimizer.step()
         self.objectives.step()
         for span in (self.recent, self.epoch):
-            span.norm, span.steps = span.norm + norm, span.steps + 1
+            span.add(norm, clipped, shares)
         at.step, at.batch, at.samples = at.step + 1, at.batch + 1, at.samples + len(rows)
+        at.tokens += self._tokens(rows)
 
-    def _backward(self, rows: NDArray[np.int64]) -> list[int]:
-        """Add up the gradients of a batch, piece by piece; return the target tokens of each."""
-        weight = self.pairs.weight[rows].astype(np.float64)
-        if self.settings.per == "token":
-            weight = weight * (self.pairs.target.lengths[rows] + 1)
-        # Choice: pair weights make a weighted mean, so that adding augmented pairs at a low weight
-        # does not lower the learning rate of the others.
-        divisor = float(weight.sum()) or 1.0
-        tokens = []
-        for index, part in enumerate(
-            np.array_split(rows, min(self.settings.accumulate, len(rows)))
-        ):
-            batch = _moved(data.collate(self.pairs, part), self.device)
-            # Every draw of this piece is keyed, so that no generator's state need be saved.
-            key = np.random.SeedSequence([self.seed, self.at.step, 0, index])
-            torch.manual_seed(int(key.generate_state(1, np.uint64)[0]))
-            half = self.settings.precision == "bfloat16"
-            with torch.autocast(self.device.type, torch.bfloat16, enabled=half):
-                output = self.model(batch)
-            torch.autograd.backward(self.objectives(output, batch) / divisor)
-            tokens.append(int(batch.target_mask.sum()))
-        return tokens
+    def _tokens(self, rows: NDArray[np.int64]) -> int:
+        return int(self.pairs.target.lengths[rows].sum()) + len(rows)  # with the end symbols
 
-    def _clipped_norm(self) -> float:
+    def _divisors(self, rows: NDArray[np.int64]) -> list[float]:
+        """Return what each term's sum over a batch is divided by to become a mean."""
+        # Choice: a weight is relative to its mean over the corpus, never to that of its batch, so
+        # that pairs of low weight lower neither the rate of the others nor are they raised where
+        # they are among themselves (docs/paper.md). Laws do the same with `normalise`.
+        sentences = len(rows) * self._mean_weights["sentence"]
+        tokens = self._tokens(rows) * self._mean_weights["token"]
+        by_tokens = self.settings.per == "token"
+        return [
+            tokens if by_tokens and term.loss.grows else sentences for term in self.objectives.terms
+        ]
+
+    def _backward(self, rows: NDArray[np.int64]) -> list[Tensor]:
+        """Add up the gradients of a batch, piece by piece.
+
+        Return those of each term but the first by itself, (P,), on this rank; none if this is not
+        a step at which they are measured. That is one more backward pass for each, and changes no
+        bit of the gradient.
+        """
+        pieces = min(self.settings.accumulate, len(rows))
+        divisors, terms = self._divisors(rows), self.objectives.terms
+        due = self.at.batch == 0 or self.recent.steps + 1 >= self.settings.log_every
+        measured = due and len(terms) > 1
+        alone = [torch.zeros(()) for _ in terms[1:]] if measured else []
+        for index, part in enumerate(np.array_split(rows, pieces)):
+            mine = self.ranks.share(part)
+            if not len(mine):
+                self.objectives.idle()
+                continue
+            batch = _moved(data.collate(self.pairs, mine), self.device)
+            passes = range(self.objectives.passes)
+            outputs = [self._output(batch, index + pieces * number) for number in passes]
+            sums = self.objectives(outputs, batch)
+            values = [value / divisor for value, divisor in zip(sums, divisors, strict=True)]
+            torch.autograd.backward(sum(values[1:], values[0]), retain_graph=measured)
+            for i in range(len(alone)):
+                alone[i] = alone[i] + self._gradient(values[i + 1])
+        return alone
+
+    def _output(self, batch: Batch, draw: int) -> Output:
+        """Read a batch once; every draw is keyed, so that no generator's state need be saved."""
+        key = np.random.SeedSequence([self.seed, self.at.step, self.ranks.rank, draw])
+        torch.manual_seed(int(key.generate_state(1, np.uint64)[0]))
+        batch = data.drop_words(batch, self.settings.word_dropout)
+        half = self.settings.precision == "bfloat16"
+        with torch.autocast(self.device.type, torch.bfloat16, enabled=half):
+            return self.model(batch)  # type: ignore[no-any-return]  # torch's
+
+    def _gradient(self, value: Tensor) -> Tensor:
+        """Return the gradient of a number alone, (P,), and leave the gradients as they are."""
+        parameters = [*self.parameters.values()]
+        found = torch.autograd.grad(value, parameters, retain_graph=True, allow_unused=True)
+        pairs = zip(found, parameters, strict=True)
+        flat = [(torch.zeros_like(p) if g is None else g).flatten() for g, p in pairs]
+        return torch.cat(flat)
+
+    def _sum_gradients(self) -> None:
+        """Add up the gradients of all ranks (data parallel)."""
+        if self.ranks.count == 1:
+            return
+        for parameter in self.parameters.values():
+            gradient = parameter.grad
+            parameter.grad = self.ranks.sum(
+                torch.zeros_like(parameter) if gradient is None else gradient
+            )
+
+    def _shares(self, alone: list[Tensor]) -> list[float]:
+        """Return each term's share of the gradient norm, given the gradients of all but one."""
+        if not alone:
+            return []
+        size = sum(parameter.numel() for parameter in self.parameters.values())
+        others = [self.ranks.sum(gradient.expand(size)) for gradient in alone]
+        flat = [
+            (torch.zeros_like(p) if p.grad is None else p.grad).flatten()
+            for p in self.parameters.values()
+        ]
+        first = torch.cat(flat) - torch.stack(others).sum(0)
+        norms = [float(gradient.norm()) for gradient in (first, *others)]
+        return [norm / (sum(norms) or 1.0) for norm in norms]
+
+    def _clipped_norm(self) -> tuple[float, bool]:
         clip = self.settings.clip or math.inf
         norm = torch.nn.utils.clip_grad_norm_(self.parameters.values(), clip).item()
         if not math.isfinite(norm):
             raise FloatingPointError("the gradient is not finite")
-        return norm
+        return norm, norm > clip
 
     def checkpoint(self) -> runs.Checkpoint:
-        """Return all that a later sitting needs."""
+        """Return all that is needed to resume."""
         optimizer = {
             f"{name}/{key}": value
             for name, parameter in self.parameters.items()
@@ -225,156 +342,16 @@ class Trainer:
             "epoch": at.epoch,
             "samples": at.samples,
             "tokens": at.tokens,
-            "rate": self.settings.optimizer.rate_at(max(1, at.step), at.epoch),
+            "rate": self.settings.optimizer.rate_at(max(1, at.step), at.epoch, self.steps),
             "gradient_norm": span.norm / max(1, span.steps),
-            "terms": self.objectives.summaries(tallies),
-        }
-
-
-def fit(
-    trainer: Trainer,
-    run: runs.Run,
-    *,
-    validate: Validate,
-    stop: Callable[[], bool] = lambda: False,
-    max_minutes: float = math.inf,
-    on_record: Callable[[Mapping[str, Any]], None] = lambda record: None,
-    progress: Callable[[str, int, int | None], None] = lambda stage, done, total: None,
-) -> bool:
-    """Train until the end or until asked to stop; return whether the run is finished.
-
-    The caller holds the run's lock. The same call goes on where the last one stopped. `validate`
-    gives the scores of a model, never weighted; the one named by `settings.metric` chooses the
-    best model.
-    """
-    if run.result is not None:
-        return True
-    checkpoint = run.last()
-    if checkpoint is not None:
-        trainer.load(checkpoint)
-    run.rewind(trainer.at.records)
-    session = _Session(trainer, run, validate, on_record)
-    deadline = time.monotonic() + 60 * max_minutes
-    settings = trainer.settings
-    with torch.random.fork_rng(devices=[]):  # the caller's draws are none of our business
-        while not session.over:
-            at = trainer.at
-            plan = settings.plan(trainer.pairs, trainer.seed, at.epoch)
-            while at.batch < len(plan):
-                trainer.step(plan[at.batch])
-                done = (at.epoch - 1) * len(plan) + at.batch
-                progress("training", done, settings.epochs * len(plan))
-                if trainer.recent.steps >= settings.log_every:
-                    session.log_interval()
-                halt = stop() or time.monotonic() >= deadline
-                # Before a validation, too: it may take long, and a killer may not wait.
-                if halt or at.step % settings.save_every == 0 or at.batch == len(plan):
-                    session.save()
-                if halt:
-                    return False
-            session.end_epoch()
-            if not session.over and (stop() or time.monotonic() >= deadline):
-                return False
-    session.finish()
-    return True
-
-
-class _Session:
-    """One sitting: what is written to the run, and when."""
-
-    def __init__(
-        self,
-        trainer: Trainer,
-        run: runs.Run,
-        validate: Validate,
-        on_record: Callable[[Mapping[str, Any]], None],
-    ) -> None:
-        self.trainer, self.run, self.validate, self.on_record = trainer, run, validate, on_record
-        self.clock = time.monotonic()
-        self.interval = self.epoch = (time.monotonic(), trainer.at.tokens)
-
-    @property
-    def over(self) -> bool:
-        at, settings = self.trainer.at, self.trainer.settings
-        tired = 0 < settings.patience <= at.waited
-        return at.epoch > settings.epochs or tired
-
-    def log_interval(self) -> None:
-        trainer = self.trainer
-        record = trainer.record("interval", trainer.objectives.recent, trainer.recent)
-        seconds, tokens = time.monotonic() - self.interval[0], trainer.at.tokens - self.interval[1]
-        record["tokens_per_second"] = tokens / max(seconds, 1e-9)
-        self._write(record)
-        trainer.objectives.recent = [Tally() for _ in trainer.objectives.recent]
-        trainer.recent = Span()
-        self.interval = (time.monotonic(), trainer.at.tokens)
-
-    def end_epoch(self) -> None:
-        """Validate, keep the model if it is the best so far, and save."""
-        trainer, at = self.trainer, self.trainer.at
-        record = trainer.record("epoch", trainer.objectives.epoch, trainer.epoch)
-        seconds = max(time.monotonic() - self.epoch[0], 1e-9)  # of this sitting
-        record["tokens_per_second"] = (at.tokens - self.epoch[1]) / seconds
-        self._check_parameters()
-        trainer.model.eval()
-        began = time.monotonic()
-        try:
-            scores = dict(self.validate(trainer.model))
-        except FloatingPointError as error:
-            raise NotFinite(f"validation after step {at.step}: {error}") from None
-        self._spend()
-        score = self._chosen(scores)
-        record |= {"scores": scores, "seconds": at.seconds, "validation": time.monotonic() - began}
-        self._write(record)
-        if at.best is None or score > at.best:
-            at.best, at.best_step, at.waited = score, at.step, 0
-            state = {"step": at.step, "epoch": at.epoch, "scores": scores}
-            self.run.save_best(trainer.weights(), state)
-        else:
-            at.waited += 1
-        at.epoch, at.batch = at.epoch + 1, 0
-        trainer.objectives.epoch = [Tally() for _ in trainer.objectives.epoch]
-        trainer.epoch = Span()
-        self.save()
-        self.interval = self.epoch = (time.monotonic(), at.tokens)
-
-    def save(self) -> None:
-        self._check_parameters()
-        self._spend()
-        self.run.save(self.trainer.checkpoint(), keep=self.trainer.settings.keep)
-
-    def finish(self) -> None:
-        at, best = self.trainer.at, self.run.best()
-        result: dict[str, Any] = {"steps": at.step, "epochs": at.epoch - 1, "samples": at.samples}
-        result |= {"tokens": at.tokens, "seconds": at.seconds, "best": best.state}
-        self.run.finish(result)
-
-    def _chosen(self, scores: Mapping[str, float]) -> float:
-        metric = self.trainer.settings.metric
-        if metric not in scores:
-            known = ", ".join(scores)
-            raise ValueError(f"training.metric is {metric!r}; validation gives {known}")
-        score = scores[metric]
-        if not math.isfinite(score):
-            raise NotFinite(f"{metric} on the validation pairs is {score}; nothing of it was saved")
-        return -score if metric in LOWER_IS_BETTER else score
-
-    def _check_parameters(self) -> None:
-        for name, parameter in self.trainer.parameters.items():
-            if not bool(torch.isfinite(parameter).all()):
-                raise NotFinite(
-                    f"parameter {name} is not finite after step {self.trainer.at.step}\n"
-                    "nothing of it was saved; try a lower training.optimizer.rate"
+            "clipped": span.clipped / max(1, span.steps),
+            "terms": [
+                {**summary, "gradient_share": share}
+                for summary, share in zip(
+                    self.objectives.summaries(tallies), span.mean_shares(len(tallies)), strict=True
                 )
-
-    def _spend(self) -> None:
-        self.trainer.at.seconds += time.monotonic() - self.clock
-        self.clock = time.monotonic()
-
-    def _write(self, record: Mapping[str, Any]) -> None:
-        self.run.log(record)
-        self.trainer.at.records += 1
-        self.on_record(record)
+            ],
+        }
 
 
 @torch.inference_mode()
@@ -433,9 +410,9 @@ def check_precision(precision: Precision, device: torch.device) -> None:
         )
 
 
-def _moved(batch: data.Batch, device: torch.device) -> data.Batch:
+def _moved(batch: Batch, device: torch.device) -> Batch:
     if device.type == "cpu":
         return batch
     names = ("source", "source_mask", "target", "target_mask", "weight")
     tensors = {name: getattr(batch, name).to(device, non_blocking=True) for name in names}
-    return data.Batch(index=batch.index, **tensors)
+    return Batch(index=batch.index, **tensors)

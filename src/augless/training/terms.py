@@ -5,35 +5,44 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import torch
 from torch import Tensor
 
-from augless import data, losses, models, polar
+from augless import losses, polar
+from augless.contracts import Batch, Output
+from augless.knobs import Among, Knobs, Within
+from augless.polar.weightings import work_type
+from augless.ranks import ALONE, Ranks
 
 _KEEP = 100.0  # MB of logits that need not be computed again in the backward pass
 _BINS = 40  # of a histogram of losses, in tenths of the mean loss; one more for what lies beyond
 
 
 @dataclass(frozen=True, kw_only=True)
-class Term:
+class Term(Knobs):
     """One summand of the objective: a loss, how its samples are weighed, and a factor."""
 
-    loss: Annotated[losses.Loss, "what is measured"] = field(default_factory=losses.CrossEntropy)
-    weighting: Annotated[polar.Weighting, "how its samples are weighed"] = field(
-        default_factory=polar.Plain
+    loss: Annotated[losses.Loss, "what is measured", Among("losses.LOSSES")] = field(
+        default_factory=losses.CrossEntropy
     )
-    scale: Annotated[float, "its factor in the objective"] = 1.0
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.scale < math.inf:
-            raise ValueError(f"scale is {self.scale}; it must be finite and not negative")
+    weighting: Annotated[
+        polar.Weighting, "how its samples are weighed", Among("polar.WEIGHTINGS")
+    ] = field(default_factory=polar.Plain)
+    weighed_by: Annotated[
+        Literal["loss", "loss-per-token"],
+        "what decides a sample's weight: its loss, or that per target token (hard, not long)",
+    ] = "loss"
+    scale: Annotated[float, "its factor in the objective", Within(0, 1e6)] = 1.0
 
 
 @dataclass
 class Tally:
-    """Sums over samples, enough for every statistic of a term's losses and weights."""
+    """Sums over samples, enough for every statistic of a term's losses and weights.
+
+    A pair counts as much as its own weight says: one of weight 0.1 is a tenth of a sample.
+    """
 
     samples: float = 0.0
     loss: float = 0.0
@@ -43,31 +52,54 @@ class Tally:
     length_squared: float = 0.0
     weight_length: float = 0.0
     raised: float = 0.0
+    within: float = 0.0
+    """squared deviations of weights from the mean of their batch"""
     least: float = math.inf
     most: float = -math.inf
     histogram: list[int] = field(default_factory=lambda: [0] * (_BINS + 1))
 
-    def add(self, values: Tensor, weights: Tensor, lengths: Tensor, mean: float | None) -> None:
-        """Add a batch: losses, weights and lengths, (B,) each, and the mean loss so far."""
-        work = torch.float32 if values.device.type == "mps" else torch.float64
-        loss, weight, length = (t.detach().to(work) for t in (values, weights, lengths))
+    def add(
+        self, loss: Tensor, weight: Tensor, length: Tensor, count: Tensor, relative: Tensor
+    ) -> None:
+        """Add samples, (B,) each; relative is the loss that was weighed, over its mean."""
+        work = work_type(loss)
+        loss, weight, length, count = (t.detach().to(work) for t in (loss, weight, length, count))
         rows = [torch.ones_like(loss), loss, weight, weight**2, length, length**2]
         rows += [weight * length, (weight > 1).to(work)]
-        sums = torch.stack(rows).sum(1).tolist()
+        sums = (torch.stack(rows) * count).sum(1).tolist()
         for name, value in zip(_SUMS, sums, strict=True):
             setattr(self, name, getattr(self, name) + value)
         self.least = min(self.least, weight.min().item())
         self.most = max(self.most, weight.max().item())
-        relative = loss / (mean or loss.mean().clamp(min=1e-30))
-        bins = (relative * 10).clamp(max=_BINS).long()
+        bins = (relative.detach() * 10).clamp(max=_BINS).long()
         counts = torch.bincount(bins, minlength=_BINS + 1).tolist()
         self.histogram = [a + b for a, b in zip(self.histogram, counts, strict=True)]
+
+    def batch(self, ranks: Ranks) -> Tally:
+        """Return the sums over all ranks, those of one batch."""
+        sums = [getattr(self, name) for name in _SUMS] + self.histogram
+        ends = torch.tensor([self.least, self.most], dtype=torch.float64)
+        total = ranks.sum(torch.tensor(sums, dtype=torch.float64)).tolist()
+        one = Tally(**dict(zip(_SUMS, total, strict=False)))
+        one.histogram = [int(n) for n in total[len(_SUMS) :]]
+        one.within = one.weight_squared - one.weight**2 / (one.samples or 1.0)
+        least, most = torch.stack(ranks.gather(ends)).unbind(1)
+        one.least, one.most = least.min().item(), most.max().item()
+        return one
+
+    def __add__(self, other: Tally) -> Tally:
+        names = (*_SUMS, "within")
+        sums = {name: getattr(self, name) + getattr(other, name) for name in names}
+        histogram = [a + b for a, b in zip(self.histogram, other.histogram, strict=True)]
+        ends = {"least": min(self.least, other.least), "most": max(self.most, other.most)}
+        return Tally(**sums, **ends, histogram=histogram)
 
     def summary(self) -> dict[str, Any]:
         """Return the statistics that a record holds."""
         n = self.samples or 1.0
         mean, length = self.weight / n, self.length / n
-        spread = math.sqrt(max(0.0, self.weight_squared / n - mean**2))
+        squares = max(0.0, self.weight_squared - n * mean**2)
+        spread = math.sqrt(squares / n)
         spread_length = math.sqrt(max(0.0, self.length_squared / n - length**2))
         # Rounding leaves a spread of about 1e-8 of the mean where there is none.
         spread = spread if spread > 1e-6 * abs(mean) else 0.0
@@ -78,6 +110,8 @@ class Tally:
             "loss": self.loss / n,
             "weight": mean,
             "weight_sd": spread,
+            "weight_spread": spread / mean if mean else 0.0,
+            "weight_within_batches": self.within / squares if spread else None,
             "weight_min": self.least,
             "weight_max": self.most,
             "raised": self.raised / n,
@@ -103,45 +137,86 @@ _SUMS = tuple(Tally.__dataclass_fields__)[:8]
 
 
 class Objectives:
-    """The terms with their running means: batches in, a differentiable number out."""
+    """The terms with their running means: batches in, a differentiable number per term out."""
 
-    def __init__(self, terms: Sequence[Term], memory: float) -> None:
-        self.terms = tuple(terms)
-        self.objectives = [polar.Objective(t.weighting, None, memory=memory) for t in terms]
+    def __init__(
+        self, terms: Sequence[Term], memory: float, ranks: Ranks = ALONE, seed: int = 0
+    ) -> None:
+        self.terms, self.ranks = tuple(terms), ranks
+        self.objectives = [
+            polar.Objective(t.weighting, None, memory=memory, ranks=ranks, seed=seed) for t in terms
+        ]
+        self.passes = max(term.loss.passes for term in terms)
+        """forward passes of a batch that the losses ask for"""
+        self._pending = [Tally() for _ in terms]
+        """since the last step, on this rank"""
         self.recent = [Tally() for _ in terms]
         """since the last record"""
         self.epoch = [Tally() for _ in terms]
         """since the epoch began"""
 
-    def __call__(self, output: models.Output, batch: data.Batch) -> Tensor:
-        """Return the sum over samples and terms of weight x loss, not yet divided: ()."""
-        measured = losses.evaluate([t.loss for t in self.terms], output, batch, keep=_KEEP)
-        lengths = batch.target_mask.sum(1)
-        total = output.hidden.new_zeros(())
+    def __call__(self, outputs: Sequence[Output], batch: Batch) -> list[Tensor]:
+        """Return each term's sum over samples of scale x weight x loss, not yet divided: ()."""
+        measured = self._measured(outputs, batch)
+        lengths, sums = batch.target_mask.sum(1), []
         for i, (term, objective) in enumerate(zip(self.terms, self.objectives, strict=True)):
-            if not bool(torch.isfinite(measured[i]).all()):
-                raise FloatingPointError(f"the {type(term.loss).__name__} loss is not finite")
-            values = objective.per_sample(measured[i])
-            total = total + term.scale * (batch.weight.to(values) * values).sum()
+            mean = objective.mean_loss
+            # With W' = w, the gradient of n W(L / n) is w(L / n) times that of L.
+            size = lengths.clamp(min=1) if term.weighed_by == "loss-per-token" else 1
+            values = size * objective.per_sample(measured[i] / size, batch.weight)
+            sums.append(term.scale * (batch.weight.to(values) * values).sum())
             assert objective.weights is not None  # set by the call
-            for tally in (self.recent[i], self.epoch[i]):
-                tally.add(measured[i], objective.weights, lengths, objective.mean_loss)
-        return total
+            weighed = (measured[i].detach() / size).to(work_type(measured[i]))
+            relative = weighed / (mean or weighed.mean().clamp(min=1e-30))
+            tensors = objective.weights, lengths, batch.weight, relative
+            self._pending[i].add(measured[i], *tensors)
+        return sums
+
+    def idle(self) -> None:
+        """Take part in a batch of which this rank has no sample: the others wait for it."""
+        self._check("")
+        for objective in self.objectives:
+            objective.per_sample(torch.zeros(0, requires_grad=True))
+
+    def _measured(self, outputs: Sequence[Output], batch: Batch) -> list[Tensor]:
+        """Measure the losses of a batch, all finite."""
+        try:
+            measured = losses.evaluate([t.loss for t in self.terms], outputs, batch, keep=_KEEP)
+        except ValueError:  # transport refuses costs that are not finite
+            if all(_finite(o.hidden, o.projection, o.embeddings) for o in outputs):
+                raise
+            measured = []
+        pairs = zip(self.terms, measured, strict=False)
+        bad = [f"the {type(t.loss).__name__} loss" for t, values in pairs if not _finite(values)]
+        self._check(bad[0] if bad else "" if measured else "what the model computes")
+        return measured
+
+    def _check(self, broken: str) -> None:
+        """Stop all ranks where something of one of them is not finite."""
+        if self.ranks.any(bool(broken)):
+            raise FloatingPointError(f"{broken or 'a loss of another rank'} is not finite")
 
     def step(self) -> None:
-        """Move the running means: once per optimiser step."""
-        for objective in self.objectives:
+        """Move the running means and add up the statistics: once per optimiser step."""
+        for i, objective in enumerate(self.objectives):
             objective.step()
+            done = self._pending[i].batch(self.ranks)
+            self.recent[i], self.epoch[i] = self.recent[i] + done, self.epoch[i] + done
+            self._pending[i] = Tally()
 
     def summaries(self, tallies: list[Tally]) -> list[dict[str, Any]]:
         """Return the statistics of each term, with its running means."""
         return [
-            {**tally.summary(), **objective.state_dict()}
+            {
+                **tally.summary(),
+                "mean_loss": objective.mean_loss,
+                "mean_weight": objective.mean_weight,
+            }
             for tally, objective in zip(tallies, self.objectives, strict=True)
         ]
 
     def state_dict(self) -> dict[str, Any]:
-        """Return all that a later sitting needs, as JSON."""
+        """Return all that is needed to resume, as JSON."""
         return {
             "objectives": [objective.state_dict() for objective in self.objectives],
             "recent": [tally.state_dict() for tally in self.recent],
@@ -154,3 +229,7 @@ class Objectives:
             objective.load_state_dict(means)
         self.recent = [Tally.from_state(tally) for tally in state["recent"]]
         self.epoch = [Tally.from_state(tally) for tally in state["epoch"]]
+
+
+def _finite(*tensors: Tensor) -> bool:
+    return all(bool(torch.isfinite(tensor).all()) for tensor in tensors)

@@ -272,7 +272,7 @@ def measure(order: Order, began: float) -> Measured:
         startup=startup,
         epoch=spent / max(1, tokens) * int(lengths.sum()) + saves,
         validation=0.0
-        if recipe.metric == "loss"
+        if recipe.training.metric == "loss"
         else _writing(model, prepared, recipe.validation, "valid"),
         decoding={split: _writing(model, prepared, recipe.search, split) for split in held_out},
         epochs=settings.epochs,

@@ -239,8 +239,8 @@ class _Desk:
             job=job,
             stage=where,
             share=min(1.0, at.samples / max(1.0, samples(state, job))),
-            score=at.scores.get(recipe.metric),
-            score_name=recipe.metric,
+            score=at.scores.get(recipe.training.metric),
+            score_name=recipe.training.metric,
             seconds=seconds,
         )
 

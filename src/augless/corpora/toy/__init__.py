@@ -9,6 +9,7 @@ from augless.corpora.reading import BadData, Pair, Tally
 from augless.corpora.toy import dialogue, sentences
 from augless.corpora.toy.author import Author
 from augless.corpora.toy.dice import Dice
+from augless.knobs import LARGEST_SEED, Within
 
 PATIENCE = 2_000  # draws in a row that bring nothing new, before giving up
 
@@ -17,10 +18,12 @@ PATIENCE = 2_000  # draws in a row that bring nothing new, before giving up
 class Toy(Corpus):
     """Pairs made from a seed. Test and valid do not depend on how large train is."""
 
-    seed: Annotated[int, "of all chance; another seed gives another corpus"] = 1
-    train: Annotated[int, "pairs in train"] = 2_000
-    valid: Annotated[int, "pairs in valid"] = 400
-    test: Annotated[int, "pairs in test"] = 400
+    seed: Annotated[
+        int, "of all chance; another seed gives another corpus", Within(0, LARGEST_SEED)
+    ] = 1
+    train: Annotated[int, "pairs in train", Within(1, 10**9)] = 2_000
+    valid: Annotated[int, "pairs in valid", Within(1, 10**9)] = 400
+    test: Annotated[int, "pairs in test", Within(1, 10**9)] = 400
 
     licence: ClassVar[str] = "Apache-2.0, as this package"
 

@@ -1,32 +1,17 @@
-"""One number per sample: how far a model's output is from its target.
+"""What one pass over the vocabulary says of a batch: likelihoods and soft predictions."""
 
-Functions on tensors come first. `LOSSES` lists the losses that recipes name; each is called as
-`loss(output, batch) -> (B,)` and is never reduced, because a sample's weight is a function of its
-own loss. `evaluate` computes several losses of one output in a single pass over the vocabulary.
-
-    cross-entropy   -sum_t log p_t(y_t)                      y: the target sentence
-    euclidean       |u - v|                                  u, v: sentences as concatenated vectors
-    wasserstein     sqrt(min_T sum_ij T_ij |u_i - v_j|^2)    u, v: sentences as bags of vectors
-
-where `v` is the embedded target and `u_t = sum_k p_t(k) E_k` the soft prediction, the word vector
-the model expects at position t.
-"""
-
-import math
-from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, get_args
+from typing import Any, Literal
 
 import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional
 
-from augless import data, models, transport
+from augless import contracts
 
 Per = Literal["sentence-sum", "sentence-mean"]
-Cost = Literal["squared-euclidean", "cosine"]
 Embeddings = Literal["detached", "trained"]
 
 # Choice: entries in a chunk of logits. 8 MB of float32 stay in the last-level cache between the
@@ -35,131 +20,8 @@ CHUNK_ENTRIES = 2**21
 CHUNK_ROWS = 128
 
 
-def smooth_root(squared: Tensor, epsilon: float = 1e-6) -> Tensor:
-    """Take a square root that is 0 at 0 and smooth there: `sqrt(x + eps) - sqrt(eps)`.
-
-    The paper calls sqrt(WMD) smooth; it is Lipschitz, but its gradient jumps at 0, just where a
-    perfect prediction is.
-    """
-    return (squared + epsilon).sqrt() - math.sqrt(epsilon)
-
-
-def euclidean(u: Tensor, v: Tensor, *, epsilon: float = 1e-6) -> Tensor:
-    """Measure the Euclidean distance of two representations, (B, D), (B, D) -> (B,)."""
-    return smooth_root((_at_least_float32(u) - v).square().sum(1), epsilon)
-
-
-def wasserstein(
-    u: Tensor,
-    v: Tensor,
-    u_mask: Tensor,
-    v_mask: Tensor,
-    *,
-    solver: str = "exact",
-    cost: Cost = "squared-euclidean",
-    ngram: int = 1,
-    root: bool = True,
-    epsilon: float = 1e-6,
-) -> Tensor:
-    """Measure the cheapest transport between bags of vectors, (B, N, D), (B, M, D) -> (B,).
-
-    Masks are true at real vectors, which share the mass 1 of their bag equally. Without `root` and
-    with the default cost this is the paper's WMD, the squared 2-Wasserstein distance; with `root`
-    its WD. n-grams as in `cost_matrix`; n at least the length makes it the Euclidean distance.
-    """
-    _check_choice("solver", solver, transport.SOLVERS)
-    u, u_mask = _packed(u, u_mask)
-    v, v_mask = _packed(v, v_mask)
-    costs = cost_matrix(u, v, cost, ngram)
-    # Of T words there are T - n + 1 windows, at least one if there are words.
-    u_windows, v_windows = (torch.cat([m[:, :1], m[:, ngram:]], 1) for m in (u_mask, v_mask))
-    value = transport.SOLVERS[solver](costs, u_windows, v_windows).value
-    return smooth_root(value, epsilon) if root else value
-
-
-def cost_matrix(u: Tensor, v: Tensor, cost: Cost = "squared-euclidean", ngram: int = 1) -> Tensor:
-    """Compare every n-gram of u with every n-gram of v, (B, N, D), (B, M, D) -> (B, N', M').
-
-    An n-gram is n consecutive vectors, concatenated; there are N' = max(N - n + 1, 1) of them, the
-    only one of a shorter sentence being filled up with zeros. They are never formed: the norms and
-    inner products of n-grams are sums of those of their words, along the diagonal.
-    """
-    _check_choice("cost", cost, get_args(Cost))
-    words, high, wide = u @ v.mT, *(max(x.shape[1] - ngram + 1, 1) for x in (u, v))
-    shifts = range(1, min(ngram, *words.shape[1:]))
-    inner = sum((words[:, k : k + high, k : k + wide] for k in shifts), words[:, :high, :wide])
-    u_norm = _window_sum(u.square().sum(2), ngram)[:, :, None]
-    v_norm = _window_sum(v.square().sum(2), ngram)[:, None, :]
-    # Rounding may leave a distance of 0 slightly negative, which a root would not survive.
-    if cost == "squared-euclidean":
-        return (u_norm + v_norm - 2 * inner).clamp(min=0)
-    # Half the squared Euclidean distance of the normalised vectors, so its root is a distance too.
-    # Choice: a zero vector has no direction and costs 1.
-    return (1 - inner * ((u_norm + 1e-12) * (v_norm + 1e-12)).rsqrt()).clamp(min=0)
-
-
-def _window_sum(values: Tensor, ngram: int) -> Tensor:
-    """Sum n consecutive values at each start, (B, N) -> (B, N')."""
-    count = max(values.shape[1] - ngram + 1, 1)
-    shifts = range(1, min(ngram, values.shape[1]))
-    return sum((values[:, k : k + count] for k in shifts), values[:, :count])
-
-
-def soft_predictions(logits: Tensor, embeddings: Tensor, temperature: float = 1.0) -> Tensor:
-    """Return the word vectors a model expects, (..., V) logits, (V, D) -> (..., D)."""
-    return (_at_least_float32(logits) / temperature).softmax(-1) @ _at_least_float32(embeddings)
-
-
-def cross_entropy_of_logits(
-    logits: Tensor,
-    target: Tensor,
-    mask: Tensor,
-    *,
-    per: Per = "sentence-sum",
-    smoothing: float = 0.0,
-) -> Tensor:
-    """Measure -log p(target) per sentence, (B, T, V) logits, (B, T) target and mask -> (B,)."""
-    _check_choice("per", per, get_args(Per))
-    tokens = Tokens.of(mask)
-    scores, words = _at_least_float32(tokens.gather(logits)), tokens.gather(target)
-    nll = functional.cross_entropy(scores, words, reduction="none", label_smoothing=smoothing)
-    return tokens.per_sentence(nll, per)
-
-
-def cross_entropy(
-    hidden: Tensor,
-    projection: Tensor,
-    bias: Tensor | None,
-    target: Tensor,
-    mask: Tensor,
-    *,
-    per: Per = "sentence-sum",
-    smoothing: float = 0.0,
-) -> Tensor:
-    """Measure the same from the output layer's factors, (B, T, H), (V, H), (V,) or None -> (B,).
-
-    The logits exist a chunk at a time, in the forward pass and again in the backward pass.
-    """
-    output = models.Output(hidden, projection, bias, projection)
-    return CrossEntropy(per=per, smoothing=smoothing)(output, data.Targets(target, mask))
-
-
-def _check_choice(name: str, value: object, choices: Sequence[object] | dict[str, Any]) -> None:
-    if value not in choices:
-        raise ValueError(f"{name} must be one of {', '.join(map(repr, choices))}, not {value!r}")
-
-
-def _check_range(name: str, value: float, lowest: float, highest: float) -> None:
-    if not lowest <= value <= highest:
-        raise ValueError(f"{name} must be between {lowest:g} and {highest:g}, not {value!r}")
-
-
-def _check_positive(name: str, value: float) -> None:
-    if not 0 < value < math.inf:
-        raise ValueError(f"{name} must be positive and finite, not {value!r}")
-
-
-def _at_least_float32(values: Tensor) -> Tensor:
+def at_least_float32(values: Tensor) -> Tensor:
+    """Return values in their own type, or in float32 if that has less."""
     # Half precision holds neither the sum of a sentence's losses nor a squared distance.
     return values.to(torch.promote_types(values.dtype, torch.float32))
 
@@ -198,12 +60,6 @@ class Tokens:
         return sums if per == "sentence-sum" else sums / self.mask.sum(1).clamp(min=1)
 
 
-def _packed(vectors: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
-    """Move real vectors to the front and fill up with zeros: what stood in padding is gone."""
-    tokens = Tokens.of(mask)
-    return tokens.padded(_at_least_float32(tokens.gather(vectors))), tokens.mask
-
-
 @dataclass(frozen=True, kw_only=True)
 class Soft:
     """How a soft prediction is made; `SoftLoss` says what the knobs mean."""
@@ -224,7 +80,7 @@ class Reading:
 
     tokens: Tokens
     target: Tensor  # (n,) ids
-    output: models.Output  # at real tokens, hidden being (1, n, H); at least float32
+    output: contracts.Output  # at real tokens, hidden being (1, n, H); at least float32
     nll: Tensor  # (n,) -log p(target)
     log_total: Tensor  # (n,) log sum exp(logits)
     softs: dict[Soft, Tensor]  # (n, D) soft predictions of each kind asked for
@@ -239,14 +95,17 @@ class Reading:
 
 
 def read(
-    output: models.Output, batch: data.Targets, softs: Sequence[Soft] = (), keep: float = 0.0
+    output: contracts.Output,
+    batch: contracts.Targets,
+    softs: Sequence[Soft] = (),
+    keep: float = 0.0,
 ) -> Reading:
     """Pass over the vocabulary once, at real tokens only; `keep` as in `evaluate`."""
     if output.hidden.shape[:2] != batch.target.shape:
         shapes = tuple(output.hidden.shape[:2]), tuple(batch.target.shape)
         raise ValueError(f"output and batch must have the same (B, T), not {shapes}")
     tokens = Tokens.of(batch.target_mask)
-    hidden, target = _at_least_float32(tokens.gather(output.hidden)), tokens.gather(batch.target)
+    hidden, target = at_least_float32(tokens.gather(output.hidden)), tokens.gather(batch.target)
     projection, embeddings = (x.to(hidden.dtype) for x in (output.projection, output.embeddings))
     bias = None if output.bias is None else output.bias.to(hidden.dtype)
     kinds = tuple(dict.fromkeys(softs))
@@ -259,7 +118,7 @@ def read(
         _soft_vectors(table, len(hidden), *picked[4 * i : 4 * i + 4])
         for i, table in enumerate(tables)
     ]
-    seen = models.Output(hidden[None], projection, bias, embeddings)
+    seen = contracts.Output(hidden[None], projection, bias, embeddings)
     return Reading(tokens, target, seen, nll, log_total, dict(zip(kinds, vectors, strict=True)))
 
 
@@ -281,6 +140,11 @@ def _soft_vectors(
     return vectors.index_copy(0, row, dense) if len(row) else vectors
 
 
+def chunk_rows(vocabulary: int) -> int:
+    """Return how many tokens' logits are computed at a time."""
+    return max(CHUNK_ENTRIES // vocabulary, CHUNK_ROWS)
+
+
 def _chunks(
     hidden: Tensor, projection: Tensor, bias: Tensor | None, kept: Sequence[Tensor] = ()
 ) -> Iterator[tuple[slice, Tensor]]:
@@ -288,7 +152,7 @@ def _chunks(
 
     The logits of the first chunks may have been kept.
     """
-    size = max(CHUNK_ENTRIES // len(projection), CHUNK_ROWS)
+    size = chunk_rows(len(projection))
     buffer = hidden.new_empty(min(size, len(hidden)), len(projection))
     for number, start in enumerate(range(0, max(len(hidden), 1), size)):
         rows = hidden[start : start + size]
@@ -470,141 +334,3 @@ class _Pull:
             self.d_table.addmm_(dense.t(), d_dense)
         dense *= (d_dense / temperature) @ self.table.t()
         return chunk.row, dense, chunk.place, sparse
-
-
-def evaluate(
-    losses: Sequence["Loss"], output: models.Output, batch: data.Targets, *, keep: float = 0.0
-) -> list[Tensor]:
-    """Compute several losses of one output, (B,) each, in a single pass over the vocabulary.
-
-    `keep`: up to so many MB of logits are kept for the backward pass, which otherwise computes them
-    again, at the cost of a third more work in the output layer.
-    """
-    # Autocast would send the products back to half precision.
-    with torch.autocast(output.hidden.device.type, enabled=False):
-        softs = [loss.soft for loss in losses if loss.soft is not None]
-        reading = read(output, batch, softs, keep)
-        return [loss.measure(reading) for loss in losses]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Loss(ABC):
-    """How far an output is from its target: `loss(output, batch) -> (B,)`, never reduced."""
-
-    def __call__(self, output: models.Output, batch: data.Targets) -> Tensor:
-        """Compute this loss alone."""
-        return evaluate([self], output, batch)[0]
-
-    @property
-    def soft(self) -> Soft | None:
-        """The kind of soft prediction this loss needs, if any."""
-        return None
-
-    @abstractmethod
-    def measure(self, reading: Reading) -> Tensor:
-        """Compute the loss, (B,), from what a pass over the vocabulary found."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class CrossEntropy(Loss):
-    """The negative log-likelihood of the target sentence, in nats."""
-
-    per: Annotated[Per, "a sentence's tokens are summed (paper) or averaged"] = "sentence-sum"
-    smoothing: Annotated[float, "share of the target spread over the whole vocabulary"] = 0.0
-
-    def __post_init__(self) -> None:
-        _check_choice("per", self.per, get_args(Per))
-        _check_range("smoothing", self.smoothing, 0, 1)
-
-    def measure(self, reading: Reading) -> Tensor:
-        """Compute the loss, (B,), from the tokens' likelihoods."""
-        nll = reading.nll
-        if self.smoothing > 0:
-            nll = nll.lerp(reading.uniform_nll(), self.smoothing)
-        return reading.tokens.per_sentence(nll, self.per)
-
-
-@dataclass(frozen=True, kw_only=True)
-class SoftLoss(Loss):
-    """A distance of the soft prediction from the embedded target."""
-
-    temperature: Annotated[float, "temperature of the softmax of the soft prediction"] = 1.0
-    embeddings: Annotated[Embeddings, "detached: no gradient to word vectors"] = "detached"
-    # Choice: with these WD is within 0.2 % and its gradient within 4 % of the dense form, on
-    # translation models after one to four epochs; about a hundred words a token are kept.
-    threshold: Annotated[float, "sparse tokens keep the words more probable than this"] = 3e-4
-    drop: Annotated[float, "a token may be sparse if it drops at most this; 0: all dense"] = 0.5
-    epsilon: Annotated[float, "added to the squared distance under the root"] = 1e-6
-
-    def __post_init__(self) -> None:
-        _check_positive("temperature", self.temperature)
-        _check_choice("embeddings", self.embeddings, get_args(Embeddings))
-        _check_range("threshold", self.threshold, 0, 1)
-        _check_range("drop", self.drop, 0, 1)
-        _check_positive("epsilon", self.epsilon)
-
-    @property
-    def soft(self) -> Soft:
-        """The kind of soft prediction this loss needs."""
-        return Soft(
-            temperature=self.temperature,
-            embeddings=self.embeddings,
-            threshold=self.threshold,
-            drop=self.drop,
-        )
-
-    def vectors(self, reading: Reading) -> tuple[Tensor, Tensor]:
-        """Return predicted and target sentences, (B, L, D) each, zero at padding."""
-        target = self.soft.table(reading.output.embeddings)[reading.target]
-        return reading.tokens.padded(reading.softs[self.soft]), reading.tokens.padded(target)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Euclidean(SoftLoss):
-    """The Euclidean distance of predicted and target sentence, as concatenated word vectors."""
-
-    def measure(self, reading: Reading) -> Tensor:
-        """Compute the loss, (B,), from the soft predictions."""
-        predicted, target = self.vectors(reading)
-        return euclidean(predicted.flatten(1), target.flatten(1), epsilon=self.epsilon)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Wasserstein(SoftLoss):
-    """The Wasserstein distance of predicted and target sentence as bags of word vectors."""
-
-    solver: Annotated[str, "how the transport is solved: a name of transport.SOLVERS"] = "exact"
-    cost: Annotated[Cost, "cost of moving one word vector to another"] = "squared-euclidean"
-    ngram: Annotated[int, "length of the windows that are transported; 1: words"] = 1
-    root: Annotated[bool, "sqrt of the transport cost (WD) instead of the cost itself (WMD)"] = True
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        _check_choice("solver", self.solver, transport.SOLVERS)
-        _check_choice("cost", self.cost, get_args(Cost))
-        if self.ngram < 1:
-            raise ValueError(f"ngram must be at least 1, not {self.ngram!r}")
-
-    def measure(self, reading: Reading) -> Tensor:
-        """Compute the loss, (B,), from the soft predictions."""
-        predicted, target = self.vectors(reading)
-        mask = reading.tokens.mask
-        return wasserstein(
-            predicted,
-            target,
-            mask,
-            mask,
-            solver=self.solver,
-            cost=self.cost,
-            ngram=self.ngram,
-            root=self.root,
-            epsilon=self.epsilon,
-        )
-
-
-# `Any`, so that a type checker lets every kind have knobs of its own.
-LOSSES: dict[str, type[Any]] = {
-    "cross-entropy": CrossEntropy,
-    "euclidean": Euclidean,
-    "wasserstein": Wasserstein,
-}

@@ -1,0 +1,129 @@
+"""What a recipe leaves open and the size of its corpus decides.
+
+The paper's settings belong to the paper's corpora. Small corpora need fewer subwords, smaller
+batches, more dropout and more passes, and an optimiser that needs no luck. Precedence:
+defaults < these < recipe < key=value. Each value is printed with its reason.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from augless import corpora, knobs
+from augless.recipes.reading import Suggestion
+
+ENOUGH = 200_000
+"""pairs that are counted at most: beyond, everything is suggested as for so many"""
+
+
+@dataclass(frozen=True)
+class Size:
+    """How much there is to learn from."""
+
+    pairs: int
+    words: int
+    """of both sides together, between spaces"""
+
+    @staticmethod
+    def of(corpus: corpora.Corpus) -> Size:
+        """Count the training pairs, and their words."""
+        pairs = words = 0
+        for pair in corpus.pairs("train"):
+            pairs, words = pairs + 1, words + pair.source.count(" ") + pair.target.count(" ") + 2
+            if pairs == ENOUGH:
+                break
+        return Size(pairs, words)
+
+    def __str__(self) -> str:
+        more = " or more" if self.pairs >= ENOUGH else ""
+        return f"{self.pairs:,} training pairs{more}"
+
+
+def suggestions(values: Mapping[str, Any]) -> list[Suggestion]:
+    """Suggest what a recipe for somebody's own files leaves open; `auto` is as good as nothing.
+
+    The recipes of known corpora say themselves what they need.
+    """
+    wanted = [*_open(values)]
+    given = _table(values.get("corpus"))
+    if not wanted or given.get("name") != "files":
+        return []
+    try:
+        size = _measured(knobs.build(corpora.Files, {k: given[k] for k in given if k != "name"}))
+    except (knobs.BadKnob, corpora.BadData, OSError):  # whoever uses the corpus says what is wrong
+        return []
+    if not size.pairs:
+        return []
+    return [
+        Suggestion(key, value, f"for {size}")
+        for key, value in _suggested(values, size)
+        if any(f"{key}.".startswith(f"{one}.") for one in wanted)
+    ]
+
+
+def _measured(corpus: corpora.Corpus) -> Size:
+    """Count once for as long as the files stay as they are."""
+    stamps = tuple((path, path.stat().st_size, path.stat().st_mtime_ns) for path in corpus.inputs())
+    if stamps not in _sizes:
+        _sizes[stamps] = Size.of(corpus)
+    return _sizes[stamps]
+
+
+_sizes: dict[tuple[Any, ...], Size] = {}
+
+
+def _open(values: Mapping[str, Any]) -> Iterator[str]:
+    """List what is not given, of what can be suggested."""
+    settings, model = _table(values.get("training")), _table(values.get("model"))
+    vocabulary = _table(_table(values.get("text")).get("vocabulary"))
+    if vocabulary.get("name", "subwords") == "subwords" and _is_open(vocabulary, "size"):
+        yield "text.vocabulary.size"
+    yield from (f"model.{k}" for k in _MODEL if not model or model.get(k) == AUTO)
+    yield from (f"training.{key}" for key in _TRAINING if _is_open(settings, key))
+
+
+def _is_open(table: Mapping[str, Any], key: str) -> bool:
+    return bool(table.get(key, AUTO) == AUTO)
+
+
+AUTO = "auto"
+_MODEL = ("dropout", "tie")
+_TRAINING = ("batch", "epochs", "optimizer", "patience")
+
+
+def _suggested(values: Mapping[str, Any], size: Size) -> Iterator[tuple[str, Any]]:
+    pairs = max(1, size.pairs)
+    settings = {k: v for k, v in _table(values.get("training")).items() if v != AUTO}
+    joint = _table(values.get("text")).get("joint", True)
+    yield "text.vocabulary.size", _rounded(22 * size.words**0.4, 300, 16_000)
+    yield "model.dropout", 0.4 if pairs < 5_000 else 0.3 if pairs < 50_000 else 0.2
+    yield "model.tie", "all" if joint else "output"
+    batch = settings.get("batch", 16 if pairs < 20_000 else 32 if pairs < 100_000 else 64)
+    epochs = settings.get("epochs", min(20, max(6, round(45 * pairs**-0.16))))
+    yield "training.batch", batch
+    yield "training.epochs", epochs
+    yield "training.patience", max(3, epochs // 4) if isinstance(epochs, int) else 3
+    by_sentences = settings.get("batch_by", "sentences") == "sentences"
+    whole = isinstance(batch, int) and isinstance(epochs, int) and batch > 0
+    steps = epochs * math.ceil(pairs / batch) if whole and by_sentences else 4_000
+    # Attention forms early or not at all: a short warm-up to a high rate, then down to 0.
+    rate = 0.004 if "lstm" in str(_table(values.get("model")).get("name", "lstm")) else 0.001
+    warmup = min(1_000, max(1, steps // 20))
+    yield "training.optimizer.name", "adam"
+    yield "training.optimizer.rate", rate
+    yield "training.optimizer.warmup", warmup
+    yield "training.optimizer.schedule", "linear"
+
+
+def _rounded(value: float, low: int, high: int) -> int:
+    return min(high, max(low, 100 * round(value / 100)))
+
+
+def _table(value: Any) -> Mapping[str, Any]:
+    """Return a choice as a table: it may be a name alone, or not be given."""
+    if value is None or value == AUTO:
+        return {}
+    return value if isinstance(value, Mapping) else {"name": value}

@@ -1,0 +1,49 @@
+"""The human evaluation: a blind page out, ratings and agreement in.
+
+::
+
+    design = survey.design(systems, sources, references, survey.Options(items=200))
+    made = survey.Survey.create("survey", design)
+    ...                                                  # people rate: augless survey serve survey
+    found = survey.tally(survey.Survey.open("survey"))
+    print(survey.exports.text(found))
+
+`designing` fixes what is shown to whom in which order; `folder` keeps it; `serving` (the extra
+`survey`) and `pages` show it; `store` keeps what was rated; `tallying` counts it.
+"""
+
+from augless.survey.designing import (
+    REFERENCE,
+    SCALES,
+    BadOptions,
+    BadSurvey,
+    Design,
+    Gold,
+    Options,
+    Scale,
+    design,
+    giveaways,
+    parsed,
+    scales,
+)
+from augless.survey.folder import Busy, Survey
+from augless.survey.tallying import Tally, tally
+
+__all__ = [
+    "REFERENCE",
+    "SCALES",
+    "BadOptions",
+    "BadSurvey",
+    "Busy",
+    "Design",
+    "Gold",
+    "Options",
+    "Scale",
+    "Survey",
+    "Tally",
+    "design",
+    "giveaways",
+    "parsed",
+    "scales",
+    "tally",
+]

@@ -1,0 +1,399 @@
+"""A tally as text, Markdown, LaTeX, a figure, a page, and values for JSON.
+
+Names and texts may hold anything: each form escapes them its own way.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from augless.reports import exports as escaping
+from augless.survey import datasheet, figures, inference, ratings
+from augless.survey.agreement import Agreement
+from augless.survey.folder import write
+from augless.survey.tallying import Row, Scored, Tally
+
+MARK = "†"
+"""of a difference that may be claimed"""
+
+
+def save(found: Tally, folder: str | Path) -> Path:
+    """Write the page, and beside it the table, the figure, the ratings and a data sheet."""
+    folder = Path(folder)
+    files = {
+        "table.md": markdown(found),
+        "table.tex": latex(found),
+        "tally.txt": text(found) + "\n",
+        "tally.json": json.dumps(summary(found), ensure_ascii=False, indent=1) + "\n",
+        "figure.svg": svg(found),
+        "ratings.csv": ratings.csv(found.survey),
+        "ratings.jsonl": ratings.jsonl(found.survey),
+        "datasheet.md": datasheet.markdown(found),
+        "index.html": page(found),
+    }
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, content in files.items():
+        write(folder / name, content.encode("utf-8", "replace"))
+    return folder / "index.html"
+
+
+# Tables
+
+
+def systems(found: Tally) -> list[str]:
+    """Return the systems in the order of the table: what a person wrote comes last."""
+    reference = found.design.reference
+    return sorted(found.design.systems, key=lambda system: system == reference)
+
+
+def _ranks(found: Tally, scored: Scored) -> dict[str, int]:
+    """Return the best and the second-best system, as rounded in the table: system -> 1 or 2."""
+    means = {
+        row.system: round(row.mean.value, 3)
+        for row in scored.rows
+        if row.mean is not None and row.system != found.design.reference
+    }
+    best = sorted({*means.values()}, reverse=True)[:2]
+    return {system: best.index(mean) + 1 for system, mean in means.items() if mean in best}
+
+
+@dataclass(frozen=True)
+class _Style:
+    """How a format writes names and emphasis."""
+
+    escaped: Callable[[str], str]
+    best: str
+    second: str
+    mark: str
+
+
+_MARKDOWN = _Style(escaping.in_markdown, "**{}**", "<u>{}</u>", MARK)
+_LATEX = _Style(escaping.in_latex, r"\textbf{{{}}}", r"\underline{{{}}}", r"$^\dagger$")
+
+
+def _table2(found: Tally, style: _Style) -> Iterator[list[str]]:
+    """Yield a row per system with its mean on every scale: the human columns of Table 2."""
+    ranks = {scored.scale: _ranks(found, scored) for scored in found.scales}
+    for system in systems(found):
+        cells = [style.escaped(system)]
+        for scored in found.scales:
+            row = scored.row(system)
+            if row.mean is None:
+                cells.append("")
+                continue
+            cell = f"{row.mean.value:.3f}"
+            rank = ranks[scored.scale].get(system)
+            cell = {1: style.best, 2: style.second}.get(rank or 0, "{}").format(cell)
+            cells.append(cell + (style.mark if row.claimed else ""))
+        yield cells
+
+
+def sentence(found: Tally) -> str:
+    """Say in a sentence per scale which systems differ from the baseline."""
+    said = []
+    for scored in found.scales:
+        sides: dict[str, list[str]] = {"higher": [], "lower": []}
+        for row in scored.rows:
+            if row.claimed and row.difference is not None:
+                side = "higher" if row.difference.value > 0 else "lower"
+                sides[side].append(f"{row.system} ({row.difference.value:+.2f})")
+        parts = [f"{', '.join(names)} rated {side}" for side, names in sides.items() if names]
+        what = f"{' and '.join(parts)} than {found.baseline}" if parts else ""
+        said.append(
+            f"On {scored.scale}, {what}."
+            if what
+            else f"On {scored.scale}, no system is shown to differ from {found.baseline}."
+        )
+    return " ".join(said)
+
+
+def _facts(found: Tally) -> str:
+    """Say in a few sentences what the numbers are."""
+    design = found.design
+    heard = sum(one.done > 0 and one.name not in found.without for one in found.raters)
+    agreed = "; ".join(f"{scored.scale} {_agreement(scored.alpha)}" for scored in found.scales)
+    hidden = f"{design.reference} is the reference, hidden among the systems."
+    said = [
+        f"Mean ratings from 1 to 5 of {sum(item.line > 0 for item in design.items):,} items by "
+        f"{heard} annotator{'s' * (heard != 1)}.",
+        *([hidden] if design.reference is not None else []),
+        f"Krippendorff's ordinal alpha: {agreed}.",
+    ]
+    return " ".join(said)
+
+
+def _marks(found: Tally) -> str:
+    """Explain what marks a number."""
+    return (
+        "The best system is bold, the second-best underlined. "
+        f"{MARK}: differs from {found.baseline} (permutation test over items, Holm over systems "
+        f"and scales, p < {inference.LEVEL:g})."
+    )
+
+
+def markdown(found: Tally) -> str:
+    """Write the rows of Table 2, then all numbers of every scale, in Markdown."""
+    head = ["Model", *(escaping.in_markdown(s.scale.capitalize()) for s in found.scales)]
+    parts = [
+        _grid(head, list(_table2(found, _MARKDOWN))),
+        escaping.in_markdown(f"{_facts(found)} {_marks(found)}"),
+    ]
+    for scored in found.scales:
+        rows = [[escaping.in_markdown(cell) for cell in row] for row in _numbers(found, scored)]
+        parts += [
+            f"### {escaping.in_markdown(scored.scale.capitalize())}",
+            _grid(rows[0], rows[1:]),
+        ]
+    parts += [f"- {escaping.in_markdown(note)}" for note in found.notes]
+    return "\n\n".join(parts) + "\n"
+
+
+def _grid(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    rule = ["---"] + ["---:"] * (len(head) - 1)
+    return "\n".join(f"| {' | '.join(row)} |" for row in (head, rule, *rows))
+
+
+def latex(found: Tally) -> str:
+    """Write the rows of Table 2 as a table in LaTeX, for booktabs."""
+    head = ["Model", *(escaping.in_latex(s.scale.capitalize()) for s in found.scales)]
+    rows = list(_table2(found, _LATEX))
+    body = [" & ".join(row) + r" \\" for row in rows]
+    if found.design.reference is not None:
+        body.insert(-1, r"\midrule")
+    said = f"{_facts(found)} {_marks(found)}"
+    caption = escaping.in_latex(said).replace(MARK, _LATEX.mark)
+    lines = [
+        r"% \usepackage{booktabs}",
+        r"\begin{table}",
+        r"\centering",
+        rf"\begin{{tabular}}{{l{'r' * len(found.scales)}}}",
+        r"\toprule",
+        " & ".join(head) + r" \\",
+        r"\midrule",
+        *body,
+        r"\bottomrule",
+        r"\end{tabular}",
+        rf"\caption{{{caption}}}",
+        r"\end{table}",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _numbers(found: Tally, scored: Scored) -> Iterator[list[str]]:
+    """Yield the head and a row per system with all that is known on a scale."""
+    yield [
+        "System",
+        "mean",
+        "95 %",
+        "ratings",
+        f"- {found.baseline}",
+        "95 % of it",
+        "p",
+        "p (Holm)",
+        "could have seen",
+    ]
+    for system in systems(found):
+        row = scored.row(system)
+        mean, apart = row.mean, row.difference
+        if mean is None:
+            yield [system, *[""] * 8]
+            continue
+        cells = [system, f"{mean.value:.3f}", _range(mean.low, mean.high), f"{mean.count:,}"]
+        if apart is None:
+            cells += [""] * 5
+        else:
+            cells += [
+                f"{apart.value:+.3f}{MARK if row.claimed else ''}",
+                _range(apart.low, apart.high),
+                f"{apart.p:.4f}",
+                f"{apart.holm_p:.4f}",
+                "nothing" if apart.smallest is None else f"{apart.smallest:.2f}",
+            ]
+        yield cells
+
+
+def _range(low: float | None, high: float | None) -> str:
+    return "" if low is None or high is None else f"{low:.2f} to {high:.2f}"
+
+
+def _agreement(found: Agreement) -> str:
+    if found.value is None:
+        return f"undefined ({found.reason})"
+    ends = _range(found.low, found.high)
+    return f"{found.value:.3f} ({ends})" if ends else f"{found.value:.3f}"
+
+
+def _raters(found: Tally) -> list[list[str]]:
+    """Return the head and a row per annotator."""
+    rows = [
+        ["Annotator", "rated", "median s", "too fast", "same twice", "gold", "degraded", "look at"]
+    ]
+    for one in found.raters:
+        checks = (one.consistency, one.gold, one.degraded)
+        flags = [flag.partition(":")[0] for flag in one.flags]
+        if one.name in found.without:
+            flags = ["left out"]
+        rows.append(
+            [
+                one.name,
+                f"{one.done:,} of {one.total:,}",
+                "" if one.seconds is None else f"{one.seconds:.1f}",
+                "" if one.fast is None else f"{one.fast:.0%}",
+                *("" if share is None else share.written for share in checks),
+                ", ".join(flags),
+            ]
+        )
+    return rows
+
+
+def _agreements(found: Tally) -> list[list[str]]:
+    rows = [["Agreement", "Krippendorff's alpha (95 %)", "weighted kappa, mean of pairs"]]
+    for scored in found.scales:
+        mean = "undefined" if scored.kappa is None else f"{scored.kappa:.3f}"
+        pairs = len(scored.kappas)
+        over = f"{mean} ({pairs} pair{'s' * (pairs != 1)})" if pairs else ""
+        rows.append([scored.scale, _agreement(scored.alpha), over])
+    return rows
+
+
+def text(found: Tally) -> str:
+    """Write all tables and notes for a terminal."""
+    tables = [list(_numbers(found, scored)) for scored in found.scales]
+    for scored, rows in zip(found.scales, tables, strict=True):
+        rows[0][0] = scored.scale.capitalize()
+    tables += [_agreements(found), _raters(found)]
+    parts = [
+        _aligned([[escaping.visible(cell) for cell in row] for row in rows]) for rows in tables
+    ]
+    said = [escaping.visible(sentence(found)), *(f"- {escaping.visible(n)}" for n in found.notes)]
+    return "\n\n".join(["\n".join(said), *parts])
+
+
+def _aligned(rows: Sequence[Sequence[str]]) -> str:
+    from rich import cells  # late: help must be fast
+
+    widths = [max(map(cells.cell_len, column)) for column in zip(*rows, strict=True)]
+    lines = []
+    for row in rows:
+        gaps = [" " * (w - cells.cell_len(cell)) for cell, w in zip(row, widths, strict=True)]
+        first, *rest = zip(row, gaps, strict=True)
+        lines.append("  ".join(["".join(first), *(gap + cell for cell, gap in rest)]).rstrip())
+    return "\n".join(lines)
+
+
+# The page
+
+
+def page(found: Tally) -> str:
+    """Write a page that needs nothing else, in the style of the reports."""
+    design = found.design
+    return str(
+        _environment()
+        .get_template("tally.html")
+        .render(
+            title=design.title,
+            style=figures.STYLE,
+            palette=figures.PALETTE,
+            fresh=_fresh(),
+            panels=[figures.distribution(scored) for scored in found.scales],
+            answer=sentence(found),
+            facts=_facts(found),
+            scales=[(scored, list(_numbers(found, scored))) for scored in found.scales],
+            agreements=_agreements(found),
+            raters=_raters(found),
+            notes=found.notes,
+            survey=found.survey.id,
+            version=metadata.version("augless"),
+        )
+    )
+
+
+def svg(found: Tally) -> str:
+    """Write the figure as a file of its own: the scales one below the other."""
+    panels = [figures.distribution(scored) for scored in found.scales]
+    return str(
+        _environment()
+        .get_template("figure.svg")
+        .render(style=figures.STYLE, fresh=_fresh(), panels=panels)
+    )
+
+
+def _fresh() -> Callable[[], str]:
+    counter = itertools.count(1)
+    return lambda: f"s{next(counter)}"
+
+
+def _environment() -> Any:
+    import jinja2
+
+    return jinja2.Environment(
+        loader=jinja2.ChoiceLoader(  # the style of the reports, not that of the page to rate on
+            [jinja2.PackageLoader("augless", "reports"), jinja2.PackageLoader("augless", "survey")]
+        ),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+
+
+# Values
+
+
+def summary(found: Tally) -> dict[str, Any]:
+    """Return all numbers, unrounded, as values that JSON can say."""
+    return {
+        "title": found.design.title,
+        "sentence": sentence(found),
+        "survey": found.survey.id,
+        "baseline": found.baseline,
+        "reference": found.design.reference,
+        "texts": found.texts,
+        "scales": {scored.scale: _scale(scored) for scored in found.scales},
+        "annotators": {
+            one.name: {
+                "rated": one.done,
+                "of": one.total,
+                "seconds": one.seconds,
+                "too_fast": one.fast,
+                "constant": list(one.constant),
+                "self_consistency": _share(one.consistency),
+                "self_kappa": one.self_kappa,
+                "gold": _share(one.gold),
+                "degraded": _share(one.degraded),
+                "flags": list(one.flags),
+                "counts": one.name not in found.without,
+            }
+            for one in found.raters
+        },
+        "notes": found.notes,
+    }
+
+
+def _scale(scored: Scored) -> dict[str, Any]:
+    return {
+        "question": scored.question,
+        "alpha": vars(scored.alpha),
+        "kappa": scored.kappa,
+        "kappas": [[*pair, one.value] for pair, one in scored.kappas.items()],
+        "systems": {row.system: _row(row) for row in scored.rows},
+    }
+
+
+def _row(row: Row) -> dict[str, Any]:
+    return {
+        "mean": None if row.mean is None else vars(row.mean),
+        "counts": list(row.counts),
+        "difference": None if row.difference is None else vars(row.difference),
+        "claimed": row.claimed,
+    }
+
+
+def _share(share: Any) -> dict[str, Any] | None:
+    return None if share is None else {**vars(share), "share": share.value}

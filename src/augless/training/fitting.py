@@ -1,0 +1,198 @@
+"""The loop: steps, records, validations and checkpoints until a run is finished."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from typing import Any
+
+import torch
+
+from augless import models, runs
+from augless.training.cautions import Caution, cautions
+from augless.training.loop import NotFinite, Span, Trainer
+from augless.training.terms import Tally
+
+Validate = Callable[[models.Model], Mapping[str, float]]
+
+
+def fit(
+    trainer: Trainer,
+    run: runs.Run,
+    *,
+    validate: Validate,
+    higher_is_better: bool,
+    stop: Callable[[], bool] = lambda: False,
+    max_minutes: float = math.inf,
+    on_record: Callable[[Mapping[str, Any]], None] = lambda record: None,
+    progress: Callable[[str, int, int | None], None] = lambda stage, done, total: None,
+) -> bool:
+    """Train until the end or until asked to stop; return whether the run is finished.
+
+    The caller holds the run's lock. The same call resumes where the last one stopped. `validate`
+    gives the scores of a model, never weighted; the one named by `settings.metric` chooses the
+    best model, the highest or the lowest, and `loss` decides between equals. Every rank calls this;
+    the first one writes.
+    """
+    ranks = trainer.ranks
+    if run.result is not None:
+        return True
+    checkpoint = run.last()
+    if checkpoint is not None:
+        trainer.load(checkpoint)
+    if ranks.first:
+        run.rewind(trainer.at.records)
+    session = _Session(trainer, run, validate, higher_is_better, on_record)
+    deadline = time.monotonic() + 60 * max_minutes
+    settings = trainer.settings
+
+    def halted() -> bool:
+        return ranks.any(stop() or time.monotonic() >= deadline)
+
+    with torch.random.fork_rng(devices=[]):  # the caller's draws are none of our business
+        while not session.over:
+            at = trainer.at
+            plan = settings.plan(trainer.pairs, trainer.seed, at.epoch)
+            while at.batch < len(plan):
+                trainer.step(plan[at.batch])
+                done = (at.epoch - 1) * len(plan) + at.batch
+                progress("training", done, settings.epochs * len(plan))
+                if trainer.recent.steps >= settings.log_every:
+                    session.log_interval()
+                halt = halted()
+                # Before a validation, too: it may take long, and a killer may not wait.
+                if halt or at.step % settings.save_every == 0 or at.batch == len(plan):
+                    session.save()
+                if halt:
+                    return False
+            session.end_epoch()
+            if not session.over and halted():
+                return False
+    session.finish()
+    return True
+
+
+class _Session:
+    """One call of `fit`: what is written to the run, and when."""
+
+    def __init__(
+        self,
+        trainer: Trainer,
+        run: runs.Run,
+        validate: Validate,
+        higher_is_better: bool,
+        on_record: Callable[[Mapping[str, Any]], None],
+    ) -> None:
+        self.trainer, self.run, self.validate, self.on_record = trainer, run, validate, on_record
+        self.sign = 1.0 if higher_is_better else -1.0
+        self.said: set[tuple[str, int | None]] = set()
+        self.clock = time.monotonic()
+        self.interval = self.epoch = (time.monotonic(), trainer.at.tokens)
+
+    @property
+    def over(self) -> bool:
+        at, settings = self.trainer.at, self.trainer.settings
+        tired = 0 < settings.patience <= at.waited
+        return at.epoch > settings.epochs or tired
+
+    def log_interval(self) -> None:
+        trainer = self.trainer
+        record = trainer.record("interval", trainer.objectives.recent, trainer.recent)
+        seconds, tokens = time.monotonic() - self.interval[0], trainer.at.tokens - self.interval[1]
+        record["tokens_per_second"] = tokens / max(seconds, 1e-9)
+        self._write(record)
+        trainer.objectives.recent = [Tally() for _ in trainer.objectives.recent]
+        trainer.recent = Span()
+        self.interval = (time.monotonic(), trainer.at.tokens)
+
+    def end_epoch(self) -> None:
+        """Validate, keep the model if it is the best so far, and save."""
+        trainer, at = self.trainer, self.trainer.at
+        record = trainer.record("epoch", trainer.objectives.epoch, trainer.epoch)
+        seconds = max(time.monotonic() - self.epoch[0], 1e-9)  # of this call
+        record["tokens_per_second"] = (at.tokens - self.epoch[1]) / seconds
+        self._check_parameters()
+        trainer.model.eval()
+        began = time.monotonic()
+        try:
+            scores = dict(self.validate(trainer.model))
+        except FloatingPointError as error:
+            raise NotFinite(f"validation after step {at.step}: {error}") from None
+        self._spend()
+        better = self._better(scores)
+        record |= {"scores": scores, "seconds": at.seconds, "validation": time.monotonic() - began}
+        record["cautions"] = [asdict(caution) for caution in self._cautions()]
+        self._write(record)
+        if better:
+            at.best, at.best_loss = scores[trainer.settings.metric], scores.get("loss")
+            at.best_step, at.waited = at.step, 0
+            state = {"step": at.step, "epoch": at.epoch, "scores": scores}
+            if trainer.ranks.first:
+                self.run.save_best(trainer.weights(), state)
+        else:
+            at.waited += 1
+        at.epoch, at.batch = at.epoch + 1, 0
+        trainer.objectives.epoch = [Tally() for _ in trainer.objectives.epoch]
+        trainer.epoch = Span()
+        self.save()
+        self.interval = self.epoch = (time.monotonic(), at.tokens)
+
+    def save(self) -> None:
+        self._check_parameters()
+        self._spend()
+        if self.trainer.ranks.first:
+            self.run.save(self.trainer.checkpoint(), keep=self.trainer.settings.keep)
+        self.trainer.ranks.any(False)  # whoever resumes reads what the first has written
+
+    def finish(self) -> None:
+        if not self.trainer.ranks.first:
+            return
+        at, best = self.trainer.at, self.run.best()
+        result: dict[str, Any] = {"steps": at.step, "epochs": at.epoch - 1, "samples": at.samples}
+        result |= {"tokens": at.tokens, "seconds": at.seconds, "best": best.state}
+        self.run.finish(result)
+
+    def _better(self, scores: Mapping[str, float]) -> bool:
+        """Tell whether these scores are better than those of the best model so far."""
+        at, metric = self.trainer.at, self.trainer.settings.metric
+        if metric not in scores:
+            known = ", ".join(scores)
+            raise ValueError(f"training.metric is {metric!r}; validation gives {known}")
+        score = scores[metric]
+        if not math.isfinite(score):
+            raise NotFinite(f"{metric} on the validation pairs is {score}; nothing of it was saved")
+        if at.best is None or score != at.best:
+            return at.best is None or self.sign * score > self.sign * at.best
+        # A text metric is 0.00 in every epoch of a model that has just begun to learn.
+        return at.best_loss is not None and scores.get("loss", math.inf) < at.best_loss
+
+    def _cautions(self) -> list[Caution]:
+        """Judge the epoch, and say each kind of caution once to whoever opened the run."""
+        span, terms = self.trainer.epoch, self.trainer.objectives.terms
+        shares = span.mean_shares(len(terms))
+        found = cautions(terms, shares, span.clipped / max(1, span.steps))
+        for caution in found:
+            if (caution.kind, caution.term) not in self.said:
+                self.run.warnings.append(str(caution))
+                self.said.add((caution.kind, caution.term))
+        return found
+
+    def _check_parameters(self) -> None:
+        for name, parameter in self.trainer.parameters.items():
+            if not bool(torch.isfinite(parameter).all()):
+                raise NotFinite(
+                    f"parameter {name} is not finite after step {self.trainer.at.step}\n"
+                    "nothing of it was saved; try a lower training.optimizer.rate"
+                )
+
+    def _spend(self) -> None:
+        self.trainer.at.seconds += time.monotonic() - self.clock
+        self.clock = time.monotonic()
+
+    def _write(self, record: Mapping[str, Any]) -> None:
+        self.trainer.at.records += 1
+        if self.trainer.ranks.first:
+            self.run.log(record)
+            self.on_record(record)

@@ -1,0 +1,297 @@
+"""Differences between methods, had other seeds been drawn: against references and simulations."""
+
+import dataclasses
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from augless import metrics
+from augless.metrics import contrasts
+
+NAMES = ("plain", "a", "b", "c", "d", "e")
+
+
+def drawn(generator, methods=6, seeds=4, *, shared=1.8, own=0.9, effect=0.0):
+    """Draw scores of a two-way model; method `a` is better by the effect."""
+    values = shared * generator.standard_normal((1, seeds))
+    values = values + own * generator.standard_normal((methods, seeds)) + 30
+    values[1] += effect
+    return metrics.Scores(NAMES[:methods], values)
+
+
+def rate(simulations, event, **knobs):
+    """Return in which share of simulated comparisons of `a` with plain an event happens."""
+    generator = np.random.default_rng(7)
+    found = (
+        metrics.difference(drawn(generator, **knobs), "a", "plain") for _ in range(simulations)
+    )
+    return np.mean([event(one) for one in found])
+
+
+def test_two_methods_are_compared_by_the_paired_t():
+    values = np.random.default_rng(1).normal(30, 2, (2, 9))
+    found = metrics.difference(metrics.Scores(("plain", "a"), values), "a", "plain")
+    reference = stats.ttest_rel(values[1], values[0])
+    interval = reference.confidence_interval(0.95)
+    assert found.estimate == pytest.approx((values[1] - values[0]).mean())
+    assert found.p == found.corrected_p == pytest.approx(reference.pvalue)
+    assert (found.low, found.high) == pytest.approx((interval.low, interval.high))
+    assert found.degrees == 8
+
+
+def test_the_residual_variance_is_that_of_least_squares():
+    scores = drawn(np.random.default_rng(2), methods=4, seeds=5)
+    method, seed = (x.ravel() for x in np.indices((4, 5)))
+    design = np.concatenate([np.eye(4)[method], np.eye(5)[seed][:, 1:]], 1)
+    _, squares, rank, _ = np.linalg.lstsq(design, scores.values.ravel(), rcond=None)
+    assert scores.squares == pytest.approx(squares[0])
+    assert scores.degrees == 20 - rank == 12
+    assert scores.variance == pytest.approx(squares[0] / 12)
+
+
+def test_a_difference_adds_up_sentences_and_seeds():
+    scores = drawn(np.random.default_rng(3))
+    for sentence_variance in (0.0, 0.3):
+        found = metrics.difference(scores, "b", "c", sentence_variance=sentence_variance)
+        expected = sentence_variance + 2 * scores.variance / 4
+        assert found.deviation**2 == pytest.approx(expected)
+        assert found.test == "two-way" and found.degrees == 15
+        t = stats.t(15)
+        assert found.p == pytest.approx(2 * t.sf(abs(found.estimate) / expected**0.5))
+        assert found.high - found.estimate == pytest.approx(t.ppf(0.975) * expected**0.5)
+        assert found.estimate - found.low == pytest.approx(found.high - found.estimate)
+
+
+@given(st.floats(-50, 50), st.lists(st.floats(-20, 20), min_size=4, max_size=4))
+def test_what_all_methods_share_changes_nothing(level, luck):
+    scores = drawn(np.random.default_rng(4))
+    moved = metrics.Scores(scores.methods, scores.values + level + np.array(luck))
+    one, other = (metrics.difference(x, "a", "plain") for x in (scores, moved))
+    assert dataclasses.astuple(one)[:-1] == pytest.approx(dataclasses.astuple(other)[:-1], rel=1e-6)
+    swapped = metrics.difference(scores, "plain", "a")
+    assert (swapped.estimate, swapped.p) == pytest.approx((-one.estimate, one.p))
+
+
+@pytest.mark.parametrize("seeds", [2, 3, 8])
+@pytest.mark.parametrize("shared", [0.0, 5.0])
+def test_a_null_is_claimed_as_often_as_the_level_says(seeds, shared):
+    found = rate(2000, lambda one: one.p < 0.05, seeds=seeds, shared=shared)
+    assert 0.035 < found < 0.065  # 0.05 within 3 standard errors of the simulation
+
+
+def test_an_interval_holds_the_truth_as_often_as_it_says():
+    found = rate(2000, lambda one: one.low <= 1.3 <= one.high, effect=1.3)
+    assert 0.935 < found < 0.965
+
+
+@pytest.mark.parametrize("seeds", [2, 3, 8])
+def test_a_true_difference_of_the_minimum_detectable_effect_is_found_as_often_as_promised(seeds):
+    # 2 s^2 / S with s = 0.9 is known here, as the truth that a run's own estimate stands for.
+    effect = contrasts._detectable(0.9 * (2 / seeds) ** 0.5, 5 * (seeds - 1), 0.05, 0.8)
+    found = rate(2000, lambda one: one.p < 0.05 and one.estimate > 0, seeds=seeds, effect=effect)
+    assert 0.77 < found < 0.83
+
+
+def test_more_seeds_always_see_more():
+    generator = np.random.default_rng(8)
+    effects = [
+        np.mean(
+            [
+                metrics.difference(
+                    drawn(generator, seeds=seeds), "a", "plain"
+                ).minimum_detectable_effect
+                for _ in range(50)
+            ]
+        )
+        for seeds in (2, 3, 5, 10, 20)
+    ]
+    assert effects == sorted(effects, reverse=True)
+
+
+def test_the_test_of_the_model_has_its_level_and_finds_a_method_that_varies_more():
+    generator = np.random.default_rng(9)
+    null = [metrics.model_fails(drawn(generator, seeds=8), "a", "plain") for _ in range(2000)]
+    assert 0.035 < np.mean(null) < 0.065
+
+    def noisy():
+        scores = drawn(generator, seeds=8)
+        scores.values[1] += 9 * generator.standard_normal(8)
+        return metrics.model_fails(scores, "a", "plain")
+
+    assert np.mean([noisy() for _ in range(200)]) > 0.9
+
+
+def test_where_the_model_fails_the_paired_t_takes_over():
+    generator = np.random.default_rng(10)
+    for seeds in (4, 9):
+        scores = drawn(generator, seeds=seeds)
+        scores.values[1] += 9 * generator.standard_normal(seeds)
+        found = metrics.difference(scores, "a", "plain")
+        reference = stats.ttest_rel(scores.row("a"), scores.row("plain"))
+        assert found.test == "paired-t" and found.degrees == seeds - 1
+        assert found.p == pytest.approx(reference.pvalue)
+
+
+@pytest.mark.parametrize(("seeds", "test"), [(7, "two-way"), (8, "paired-t")])
+def test_a_contrast_that_varies_less_needs_eight_seeds_to_say_so(seeds, test):
+    scores = drawn(np.random.default_rng(11), seeds=seeds, own=3.0)
+    scores.values[1] = scores.values[0] + 1 + 0.01 * np.arange(seeds)
+    assert metrics.model_fails(scores, "a", "plain")
+    assert metrics.difference(scores, "a", "plain").test == test
+
+
+def test_two_methods_leave_nothing_to_test_the_model_by():
+    assert not metrics.model_fails(drawn(np.random.default_rng(0), methods=2), "a", "plain")
+
+
+def test_scores_without_any_spread_are_told_apart_by_their_value_alone():
+    scores = metrics.Scores.of({"plain": [1.0, 2.0], "a": [2.0, 3.0], "b": [1.0, 2.0]})
+    assert metrics.difference(scores, "a", "plain").p < 1e-20
+    assert metrics.difference(scores, "b", "plain").p == 1.0
+
+
+def test_the_mean_over_corpora_by_hand():
+    generator = np.random.default_rng(12)
+    parts = [metrics.difference(drawn(generator, seeds=s), "a", "plain") for s in (3, 5, 9)]
+    found = metrics.mean_difference(parts)
+    variances = [part.deviation**2 for part in parts]
+    assert found.estimate == pytest.approx(np.mean([part.estimate for part in parts]))
+    assert found.deviation**2 == pytest.approx(sum(variances) / 9)
+    spread = sum(v**2 / part.degrees for v, part in zip(variances, parts, strict=True))
+    assert found.degrees == pytest.approx(sum(variances) ** 2 / spread)
+    assert found.test == "mean"
+
+
+def test_the_mean_over_corpora_claims_a_null_as_often_as_the_level_says():
+    generator = np.random.default_rng(13)
+
+    def claimed():
+        spreads = (0.4, 0.9, 2.0)
+        parts = [
+            metrics.difference(drawn(generator, seeds=3, own=own), "a", "plain") for own in spreads
+        ]
+        return metrics.mean_difference(parts).p < 0.05
+
+    assert 0.035 < np.mean([claimed() for _ in range(1500)]) < 0.07
+
+
+def measured(effect, deviation):
+    blank = metrics.Difference(0.0, 0.0, 0.0, 1.0, 1.0, 10, 0.0, 0.0, "two-way")
+    return dataclasses.replace(blank, estimate=effect, deviation=deviation)
+
+
+def test_random_effects_by_hand():
+    """Two corpora of variance 1 with effects 0 and 4: Q = 8, tau^2 = 7, Hartung-Knapp q = 1."""
+    found = metrics.random_effects([measured(0.0, 1.0), measured(4.0, 1.0)])
+    assert found.between**2 == pytest.approx(7)
+    assert found.mean.estimate == pytest.approx(2) and found.weights == pytest.approx((0.5, 0.5))
+    assert found.mean.deviation**2 == pytest.approx(8 / 2)
+    assert found.mean.high == pytest.approx(2 + stats.t(1).ppf(0.975) * 2)
+
+
+def test_without_heterogeneity_precise_corpora_count_more_and_the_interval_is_no_narrower():
+    found = metrics.random_effects([measured(1.0, 1.0), measured(1.0, 0.5), measured(1.0, 2.0)])
+    assert found.between == 0
+    assert found.weights == pytest.approx(np.array([1, 4, 0.25]) / 5.25)
+    assert found.mean.deviation**2 == pytest.approx(1 / 5.25)
+
+
+@pytest.mark.parametrize(("corpora", "between"), [(3, 0.0), (4, 1.0), (8, 1.0)])
+def test_random_effects_hold_the_mean_effect_as_often_as_they_say(corpora, between):
+    generator = np.random.default_rng(14)
+
+    def held():
+        parts = []
+        for _ in range(corpora):
+            effect = 0.5 + between * generator.standard_normal()
+            scores = drawn(generator, seeds=4, own=generator.uniform(0.5, 1.5), effect=effect)
+            parts.append(metrics.difference(scores, "a", "plain"))
+        mean = metrics.random_effects(parts).mean
+        return mean.low <= 0.5 <= mean.high
+
+    assert np.mean([held() for _ in range(600)]) > 0.92
+
+
+def named(**p_values):
+    blank = measured(1.0, 1.0)
+    return {name: dataclasses.replace(blank, p=p) for name, p in p_values.items()}
+
+
+def test_a_fixed_sequence_stops_at_the_first_that_fails_and_the_rest_is_a_family_of_its_own():
+    found = metrics.corrected(
+        named(a=0.01, b=0.2, c=0.03, d=0.02, e=0.04), first=("a", "b", "c"), rest="holm"
+    )
+    assert [found[name].corrected_p for name in "abc"] == [0.01, 0.2, 0.2]
+    assert [found[name].corrected_p for name in "de"] == [0.04, 0.04]
+    assert [one.p for one in found.values()] == [0.01, 0.2, 0.03, 0.02, 0.04]
+
+
+def test_dunnetts_step_is_scipys():
+    generator = np.random.default_rng(15)
+    groups = [generator.normal(m, 1, 8) for m in (0, 0.4, 0.9, 1.3)]
+    control = generator.normal(0, 1, 8)
+    reference = stats.dunnett(*groups, control=control)
+    found = {
+        str(i): dataclasses.replace(measured(t, 1.0), degrees=35, p=0.0)
+        for i, t in enumerate(reference.statistic)
+    }
+    ours = [one.corrected_p for one in metrics.corrected(found, rest="dunnett").values()]
+    assert ours == pytest.approx(reference.pvalue.tolist(), abs=2e-3)
+
+
+@pytest.mark.parametrize("rest", ["holm", "dunnett"])
+def test_some_null_of_a_family_is_claimed_no_more_often_than_the_level(rest):
+    generator = np.random.default_rng(16)
+
+    def claimed():
+        scores = drawn(generator, seeds=4)
+        found = {name: metrics.difference(scores, name, "plain") for name in NAMES[1:]}
+        return min(one.corrected_p for one in metrics.corrected(found, rest=rest).values()) < 0.05
+
+    assert 0.02 < np.mean([claimed() for _ in range(500)]) < 0.07
+
+
+def test_seeds_that_are_needed_are_the_first_to_see_the_effect():
+    needed = metrics.seeds_needed(0.5, 0.3, 6)
+    deviations = [(0.6 / seeds) ** 0.5 for seeds in (needed - 1, needed)]
+    degrees = 5 * (needed - 2), 5 * (needed - 1)
+    pairs = zip(deviations, degrees, strict=True)
+    seen = [contrasts._detectable(*pair, 0.05, 0.8) for pair in pairs]
+    assert seen[1] <= 0.5 < seen[0]
+    assert metrics.seeds_needed(0.5, 0.3, 6, sentence_variance=0.04, most=50) is None
+
+
+@pytest.mark.parametrize(
+    ("systems", "message"),
+    [
+        ({"plain": [1.0, 2.0]}, "1 methods cannot be compared"),
+        ({"plain": [1.0], "a": [2.0]}, "one seed says nothing"),
+        ({"plain": [1.0, 2.0], "a": [2.0]}, "different numbers of seeds"),
+        ({"plain": [1.0, 2.0], "a": [2.0, float("nan")]}, "not finite"),
+    ],
+)
+def test_scores_that_cannot_be_compared_are_refused(systems, message):
+    with pytest.raises(metrics.BadScores, match=message):
+        metrics.Scores.of(systems)
+
+
+def test_what_is_not_there_is_named():
+    scores = drawn(np.random.default_rng(0), methods=2)
+    with pytest.raises(metrics.BadScores, match="'law' is none of plain, a"):
+        metrics.difference(scores, "law", "plain")
+    with pytest.raises(metrics.BadScores, match="'x' is none of the contrasts a"):
+        metrics.corrected(named(a=0.5), first=("x",))
+    with pytest.raises(metrics.BadScores, match="no corpus"):
+        metrics.mean_difference([])
+    with pytest.raises(metrics.BadScores, match="at least two corpora"):
+        metrics.random_effects([measured(1.0, 1.0)])
+
+
+def test_importing_contrasts_loads_no_scipy():
+    code = "import sys, augless.metrics.contrasts; sys.exit('scipy' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code]).returncode == 0

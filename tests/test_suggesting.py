@@ -1,0 +1,131 @@
+"""What the size of a corpus decides: only what a recipe leaves open, and always with its reason."""
+
+import pytest
+
+from augless import corpora, recipes
+from augless.recipes import suggesting
+
+GIVEN = {
+    "model": "lstm",
+    "text": {"vocabulary": {"name": "subwords", "size": 500}},
+    "training": {"batch": 8, "epochs": 3, "optimizer": "sgd", "patience": 1},
+}
+
+
+@pytest.fixture
+def files(tmp_path):
+    def write(count, words=10):
+        for side, line in (("de", " ".join(["a"] * words)), ("en", "b")):
+            (tmp_path / f"train.{side}").write_text(f"{line}\n" * count)
+        return {"name": "files", "path": str(tmp_path), "languages": ["de", "en"]}
+
+    return write
+
+
+@pytest.fixture
+def suggested(files):
+    def suggest(count, values=None):
+        found = suggesting.suggestions({**(values or {}), "corpus": files(count)})
+        return {one.key: one.value for one in found}
+
+    return suggest
+
+
+def test_a_recipe_that_leaves_nothing_open_does_not_have_its_corpus_read(monkeypatch, suggested):
+    monkeypatch.setattr(corpora.Files, "pairs", lambda *_: pytest.fail("it was read"))
+    assert suggested(10, GIVEN) == {}
+
+
+def test_a_known_corpus_says_itself_what_it_needs():
+    assert suggesting.suggestions({"corpus": "toy-de-en"}) == []
+
+
+def test_auto_is_as_good_as_nothing(suggested):
+    values = {**GIVEN, "model": {"name": "lstm", "dropout": "auto"}}
+    assert [*suggested(100, values)] == ["model.dropout"]
+    values = {**GIVEN, "training": {**GIVEN["training"], "epochs": "auto"}}
+    assert [*suggested(100, values)] == ["training.epochs"]
+
+
+def test_the_same_files_are_counted_once_and_other_ones_again(monkeypatch, files):
+    corpus = files(10)
+    calls = []
+    counted = corpora.Files.pairs
+    monkeypatch.setattr(
+        corpora.Files, "pairs", lambda self, split: calls.append(1) or counted(self, split)
+    )
+    first, second = (suggesting.suggestions({"corpus": corpus}) for _ in range(2))
+    assert first == second and len(calls) == 1
+    (more, *_) = suggesting.suggestions({"corpus": files(12)})
+    assert more.reason == "for 12 training pairs" and len(calls) == 2
+
+
+@pytest.mark.parametrize("key", ["batch", "epochs", "optimizer", "patience"])
+def test_what_is_given_is_not_suggested_and_what_is_not_is(key, suggested):
+    rest = {k: v for k, v in GIVEN["training"].items() if k != key}
+    found = suggested(100, GIVEN | {"training": rest})
+    assert found and all(f"{name}.".startswith(f"training.{key}.") for name in found)
+
+
+def test_a_model_that_is_given_keeps_its_own_defaults(suggested):
+    assert not any(key.startswith("model") for key in suggested(100, {"model": "paper-lstm"}))
+    assert {"model.dropout", "model.tie"} <= suggested(100).keys()
+
+
+def test_a_vocabulary_of_words_has_no_size(suggested):
+    values = {"text": {"vocabulary": {"name": "words"}}}
+    assert "text.vocabulary.size" not in suggested(100, values)
+    assert "text.vocabulary.size" in suggested(100, {"text": {"vocabulary": "subwords"}})
+
+
+def test_more_pairs_mean_more_subwords_larger_batches_fewer_epochs_and_less_dropout(suggested):
+    few, many = suggested(1_000), suggested(60_000)
+    for key in ("text.vocabulary.size", "training.batch"):
+        assert few[key] < many[key], key
+    for key in ("training.epochs", "model.dropout"):
+        assert few[key] > many[key], key
+    assert few["training.optimizer.schedule"] == "linear"
+
+
+def test_the_warm_up_follows_the_epochs_and_the_batch_that_are_given(suggested):
+    short = suggested(1_000, {"training": {"epochs": 2, "batch": 100}})
+    assert short["training.optimizer.warmup"] == 1
+    long = suggested(1_000, {"training": {"epochs": 20, "batch": 10}})
+    assert long["training.optimizer.warmup"] == 100
+
+
+def test_reasons_name_the_number_of_pairs(files):
+    (one, *_) = suggesting.suggestions({"corpus": files(1_234)})
+    assert one.reason == "for 1,234 training pairs"
+
+
+def test_counting_ends_where_it_changes_nothing(monkeypatch, files):
+    monkeypatch.setattr(suggesting, "ENOUGH", 50)
+    (one, *_) = suggesting.suggestions({"corpus": files(1_000)})
+    assert one.reason == "for 50 training pairs or more"
+
+
+def test_a_corpus_that_cannot_be_read_is_left_to_whoever_prepares_it(files, suggested, tmp_path):
+    corpus = files(3)
+    assert suggested(0) == {}
+    (tmp_path / "train.de").write_bytes(b"\xff\n" * 3)
+    assert suggesting.suggestions({"corpus": corpus}) == []
+    assert suggesting.suggestions({"corpus": {**corpus, "path": "nowhere"}}) == []
+    assert suggesting.suggestions({"corpus": {**corpus, "languges": 1}}) == []
+
+
+def test_a_recipe_says_what_was_suggested_and_why(files):
+    corpus = files(300)
+    overrides = [f"corpus.path={corpus['path']}", "corpus.languages=de,en", "training.epochs=2"]
+    origins = recipes.load("files", overrides).origins
+    assert origins["training.epochs"] == (2, "command line")
+    assert origins["training.batch"] == (16, "for 300 training pairs")
+    assert origins["training.optimizer.schedule"] == ("linear", "for 300 training pairs")
+    assert origins["text.vocabulary.size"][1] == "for 300 training pairs"
+    prepared = recipes.preparation("files", overrides).origins
+    assert prepared["text.vocabulary.size"] == origins["text.vocabulary.size"]
+    assert not any(key.startswith("training") for key in prepared)
+
+
+def test_two_vocabularies_cannot_share_all_tables(suggested):
+    assert suggested(100, {"text": {"joint": False}})["model.tie"] == "output"
