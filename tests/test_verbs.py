@@ -280,7 +280,7 @@ def test_a_busy_run_is_exit_6(place):
 
 
 def test_a_loss_that_is_not_finite_is_exit_7(tmp_path):
-    rate = ("training.optimizer=sgd", "training.optimizer.rate=1e30", "training.clip=0")
+    rate = ("training.optimizer=sgd", "training.optimizer.rate=1e38", "training.clip=0")
     done = run("train", "toy-de-en", *SMALL, *rate, "--run", "run", cwd=tmp_path)
     assert done.returncode == 7, done.stderr
     assert "not finite" in done.stderr and "Traceback" not in done.stderr

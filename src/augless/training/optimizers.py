@@ -17,7 +17,7 @@ from augless.knobs import AtLeast, Below, Knobs, Within
 class Sgd(Knobs):
     """Stochastic gradient descent with the paper's schedule."""
 
-    rate: Annotated[float, "learning rate", Within(0, 1e30)] = 1.0
+    rate: Annotated[float, "learning rate", Within(0, 1e38)] = 1.0
     momentum: Annotated[
         float, "share of the last step that goes into the next", AtLeast(0), Below(1)
     ] = 0.0
