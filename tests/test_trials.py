@@ -710,7 +710,8 @@ def test_a_plan_can_be_changed_key_by_key():
     ]
     plan = trials.Plan.load("figure2", changes)
     assert plan.seeds == (7,)
-    assert plan.overrides == {"training.epochs": 3, "training.watch": ["test"]}
+    chosen = {"training.watch": ["test"], "training.metric": "bleu-tokenised"}
+    assert plan.overrides == {"training.epochs": 3, **chosen}
     assert plan.recipes["De-En"].overrides == {"corpus.path": "elsewhere"}
     assert plan.methods["CE"].overrides == {"training.batch": 8}
     for bad in ("seeds", "x=1", "methods=1"):
