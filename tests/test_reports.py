@@ -75,6 +75,7 @@ def plan_of(methods=METHODS, corpora=("toy-de-en",), seeds=(1, 2, 3), **changes)
         "control": "matched" if "matched" in table else None,
         "metric": "bleu",
         "metrics": ("bleu", "chrf", "perplexity"),
+        "choose": "bleu",
         "tune": {m: GRID for m in table if m == "exponential"},
     }
     return trials.Plan(**(values | changes))
@@ -212,7 +213,7 @@ def synthetic(
     chosen = {}
     if tried:
         choice = trials.Choice(
-            best=tried[3], metric="bleu", seed=plan.tuning_seed, tried=tuple(tried)
+            best=tried[3], by="bleu", seeds=plan.seeds_of_tuning, tried=tuple(tried)
         )
         chosen = {"exponential": dict.fromkeys(plan.recipes, choice)}
     return trials.Trial(
@@ -818,7 +819,7 @@ def hostile():
     ]
     failure = trials.Failure(3, PAYLOAD)
     tried = trials.Attempt(values={PAYLOAD: PAYLOAD}, score=None, failure=failure)
-    choice = trials.Choice(best=None, metric="bleu", seed=0, tried=(tried,))
+    choice = trials.Choice(best=None, by="loss", seeds=(0,), tried=(tried,))
     return dataclasses.replace(found, entries=entries, chosen={PAYLOAD: {PAYLOAD: choice}})
 
 
@@ -1121,7 +1122,9 @@ def test_the_page_says_what_was_tuned_and_what_was_not(tmp_path):
     plan = plan_of(names, seeds=(1,))
     page = reports.report(synthetic(plan, sentences=20), tmp_path).read_text("utf-8")
     lead = Reader(page).text.split("What each changes in the recipe of plain.")[1]
-    assert "with seed 0, which no final run has, from 6 combinations each: exponential." in lead
+    assert lead.strip().startswith("Hyper-parameters were chosen by bleu on the validation set, ")
+    assert "mean of 2 seeds" in lead and "each run was chosen by loss on the validation" in lead
+    assert "with seeds 0 and 2, which no final run has, and 6 combinations each of exp" in lead
     assert "matched takes what was chosen for exponential." in lead
     assert "Nothing was tuned for plain and linear." in lead
     assert "same budget" not in lead
@@ -1132,7 +1135,7 @@ def test_the_page_says_what_was_tuned_and_what_was_not(tmp_path):
         trial, chosen={}, entries=[e for e in trial.entries if e.method in plan.methods]
     )
     page = reports.report(trial, tmp_path).read_text("utf-8")
-    assert "from 1 combination each: exponential." in Reader(page).text
+    assert "and 1 combination each of exponential." in Reader(page).text
 
 
 def test_what_was_tried_is_listed_best_first_with_its_cost(page, trial):

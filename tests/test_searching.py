@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from augless import data, recipes, runs, trials
+from augless import data, recipes, reports, runs, trials
 from augless.trials import graph, plans, pool, running, searching
 from support import record, scores
 
@@ -159,7 +159,7 @@ def test_a_search_goes_in_the_direction_of_the_metric():
     plan = planned({RADIUS: {"low": 0.0, "high": 1.0}}, budget=6)
     found = {}
     for metric in ("perplexity", "bleu"):
-        changed = dataclasses.replace(plan, metric=metric, metrics=())
+        changed = dataclasses.replace(plan, choose=metric)
         last = points(near, changed)[3:]
         found[metric] = sum(point[RADIUS] for point in last) / 3
     assert found["perplexity"] < found["bleu"] - 0.2
@@ -263,7 +263,11 @@ def invent(order):
         seed=order.job.seed,
         recipe={},
         scores=scores(value, splits=order.job.splits),
-        statistics={f"{split}/perplexity": rows for split in order.job.splits},
+        statistics={
+            f"{split}/{what}": table
+            for split in order.job.splits
+            for what, table in (("perplexity", rows), ("nats", rows[:, 0]))
+        },
     ).save(order.layout.record(order.identifier))
     return None
 
@@ -315,8 +319,8 @@ def test_a_search_is_a_trial_like_any_other(reference):
     assert len(values) == len(trial.chosen["linear"]["toy-de-en"].tried) == 4
     assert choice.best.score == min(value for value in values if value is not None)
     assert any(attempt.failure for attempt in choice.tried)
-    assert choice.seed not in {entry.seed for entry in trial.entries}
-    assert {status.total for status in statuses} == {2 * 4 + 4 * 2}
+    assert not {*choice.seeds} & {entry.seed for entry in trial.entries}
+    assert {status.total for status in statuses} == {2 * 2 * 4 + 4 * 2}
     assert statuses[-1].done + statuses[-1].failed == statuses[-1].total
 
 
@@ -342,6 +346,81 @@ def test_records_alone_make_the_same_table_elsewhere(reference, tmp_path):
     assert again.complete and again.chosen == trial.chosen
 
 
+class Killing(Inventing):
+    """Loses the process that trains one seed of the combination that would be chosen."""
+
+    def wait(self, seconds):
+        for place, (key, order) in enumerate(self.orders):
+            job = order.job
+            if job.kind == "train" and (job.purpose, job.seed) == ("tune", 3) and BEST in job.tried:
+                del self.orders[place]
+                return [pool.Ended(key, LOST)]
+        return super().wait(seconds)
+
+
+LOST = trials.Failure(1, "killed by SIGKILL")
+BEST = "terms.0.weighting.c1=0.1"
+
+
+def test_a_killed_run_of_tuning_is_said_everywhere_and_tried_again_before_anything_is_chosen(
+    reference, tmp_path
+):
+    _, undisturbed, _ = reference
+    plan, root = load(tmp_path), tmp_path / "root"
+    whole = undisturbed.chosen["linear"]["toy-de-en"]
+    assert whole.best.values == {BEST.partition("=")[0]: 0.1} and whole.seeds == (0, 3)
+
+    lost = trials.run(plan, root=root, executor=Killing())
+    choice = lost.chosen["linear"]["toy-de-en"]
+    assert choice.best.values != whole.best.values
+    (failed,) = choice.failed
+    assert failed.values == whole.best.values and failed.failure == LOST
+    assert failed.score is None and failed.scores == (whole.best.scores[0], None)
+    assert lost.complete and LOST in lost.failures
+    said = "linear, tuning with c1=0.1: killed by SIGKILL"
+    for written in (reports.text, reports.markdown, reports.latex):
+        assert said in written(lost), written
+    rows = [line for line in reports.csv(lost).split("\n") if ",linear," in line]
+    assert rows and all("tuning with c1=0.1: killed by SIGKILL" in row for row in rows)
+    summary = reports.summary(lost)["corpora"]["toy-de-en"]["linear"]
+    assert summary["tuning_failures"] == ["tuning with c1=0.1: killed by SIGKILL"]
+    page = reports.report(lost, tmp_path / "page").read_text("utf-8")
+    assert said in page
+
+    # A report says the same; a call that does not get to it chooses nothing.
+    assert trials.collect(plan, root=root).chosen == lost.chosen
+    stopped = run(plan, root=root, max_minutes=0)
+    assert "linear" not in stopped.chosen
+    assert all(entry.record is None for entry in stopped.entries if entry.method == "linear")
+    again = run(plan, root=root)
+    assert again.chosen == undisturbed.chosen and LOST not in again.failures
+    assert said not in reports.text(again)
+
+
+def test_tables_say_what_was_chosen_by_what(reference):
+    _, trial, _ = reference
+    said = "Hyper-parameters were chosen by validation loss, mean of 2 seeds."
+    assert trial.selection == (said,), "the records here do not say what models were chosen by"
+    for written in (reports.text, reports.markdown, reports.latex):
+        assert said in written(trial)
+    known = [
+        dataclasses.replace(e, record=dataclasses.replace(e.record, recipe={"training.metric": by}))
+        for e, by in zip(trial.entries, ["loss", "bleu"] * 4, strict=True)
+    ]
+    plan = dataclasses.replace(trial.plan, choose="chrf", tuning_seeds=1)
+    assert dataclasses.replace(trial, plan=plan, entries=known).selection == (
+        "Hyper-parameters were chosen by chrf on the validation set, one seed.",
+        "The model of each run was chosen by bleu or loss on the validation set.",
+    )
+
+
+def test_a_plan_may_choose_by_a_metric_which_is_then_scored():
+    plan = planned(choose="chrf", tuning_seeds=3, seeds=[1, 3])
+    assert plan.metrics == ("perplexity", "chrf") and plan.chooses_highest
+    assert plan.seeds_of_tuning == (0, 2, 4)
+    assert not planned().chooses_highest and planned().metrics == ("perplexity",)
+
+
 def test_a_forecast_lists_the_whole_budget(reference, tmp_path, monkeypatch):
     root, _, _ = reference
     measured = trials.Measured(
@@ -356,16 +435,25 @@ def test_a_forecast_lists_the_whole_budget(reference, tmp_path, monkeypatch):
     monkeypatch.setattr(sys.modules["augless.trials.forecast"], "_measured", lambda *_: measured)
     plan = load(tmp_path)
     runs = trials.forecast(plan, root=tmp_path / "root").runs
-    assert [run.job.purpose for run in runs].count("tune") == 2 * 4
-    assert len(runs) == 2 * 4 + 4 * 2 and not any(run.share for run in runs)
+    assert [run.job.purpose for run in runs].count("tune") == 2 * 2 * 4
+    assert len(runs) == 2 * 2 * 4 + 4 * 2 and not any(run.share for run in runs)
     assert not (tmp_path / "root" / "runs").exists()
     # Those that failed, and what waits for them, are to be done.
     left = [run.job.method for run in trials.forecast(plan, root=root).runs if run.share < 1]
     assert {*left} == {"law", "matched"}
 
 
+DOCUMENT = Path(__file__).parent.parent / "docs" / "trials.md"
+
+
+def test_every_key_of_a_plan_is_in_the_documents_and_no_other():
+    rows = re.findall(r"^\| (`.*?) \|", DOCUMENT.read_text("utf-8"), flags=re.M)
+    named = {key for row in rows for key in re.findall(r"`([a-z_]+)(?:\.NAME)?`", row)}
+    assert named == {*plans.KEYS}
+
+
 def test_the_plan_of_the_documents_can_be_followed(tmp_path):
-    text = (Path(__file__).parent.parent / "docs" / "trials.md").read_text("utf-8")
+    text = DOCUMENT.read_text("utf-8")
     (block,) = re.findall(r"```toml\n(.*?)```", text, flags=re.S)
     (tmp_path / "mine.toml").write_text(block)
     plan = trials.Plan.load(str(tmp_path / "mine.toml"))

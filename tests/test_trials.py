@@ -17,7 +17,7 @@ import pytest
 
 from augless import corpora, metrics, runs, storage, trials
 from augless.recipes import following
-from augless.trials import graph, layout, plans, records, spelling, summary, work
+from augless.trials import graph, keys, layout, plans, records, spelling, summary, work
 from augless.trials.layout import Layout
 from augless.trials.state import State
 from support import alive, descendants, record, until
@@ -94,7 +94,7 @@ def test_a_trial_fills_the_table_and_a_failed_run_stops_no_other(reference):
     assert table["broken"].cells["toy-de-en"].failures.keys() == {1, 2}
     assert table["plain"].cells["toy-de-en"].samples == 96
     assert statuses[-1].failed == 2
-    assert statuses[-1].done + statuses[-1].failed == statuses[-1].total == 10
+    assert statuses[-1].done + statuses[-1].failed == statuses[-1].total == 12
 
 
 def test_hyper_parameters_are_chosen_on_the_validation_set_and_the_test_set_is_decoded_once(
@@ -103,14 +103,25 @@ def test_hyper_parameters_are_chosen_on_the_validation_set_and_the_test_set_is_d
     root, trial, _ = reference
     choice = trial.chosen["exponential"]["toy-de-en"]
     scores = [attempt.score for attempt in choice.tried]
-    assert len(scores) == 2 and choice.best.score == min(scores)  # perplexity
+    assert len(scores) == 2 and choice.best.score == min(scores) and choice.by == "loss"
     assert choice.best == choice.tried[scores.index(min(scores))]
     logs = [path.read_text() for path in (root / "logs").glob("score-*.log")]
     final = [e for e in trial.entries if e.record is not None]
     assert sum(log.count("decoding test") for log in logs) == len(final) == 6
     tried = [trials.Record.load(path) for path in (root / "records").iterdir()]
-    assert sorted(r.seed for r in tried if r.scores.keys() == {"valid"}) == [choice.seed] * 2
-    assert choice.seed not in {entry.seed for entry in final}  # the best is also the luckiest
+    seeds = sorted(r.seed for r in tried if r.scores.keys() == {"valid"})
+    assert seeds == sorted([*choice.seeds] * 2) and len(choice.seeds) == 2
+    # The best is also the luckiest.
+    assert not {*choice.seeds} & {entry.seed for entry in final}
+    nats = {
+        (r.recipe["terms.0.weighting.radius"], r.seed): r.statistics["valid/nats"].mean()
+        for r in tried
+        if r.seed in choice.seeds
+    }
+    for attempt in choice.tried:
+        (radius,) = attempt.values.values()
+        assert attempt.scores == tuple(nats[radius, seed] for seed in choice.seeds)
+        assert attempt.score == pytest.approx(sum(attempt.scores) / 2)
     assert all(attempt.seconds > 0 for attempt in choice.tried)
     radii = {e.record.recipe["terms.0.weighting.of.radius"] for e in final if e.method == "matched"}
     assert radii == {*choice.best.values.values()}
@@ -515,7 +526,7 @@ def test_no_time_is_no_run(tmp_path):
 def test_a_forecast_lists_every_run_and_begins_none(tmp_path):
     root = tmp_path / "root"
     found = trials.forecast(load(tmp_path), root=root, jobs=2)
-    assert len(found.runs) == 2 + 2 * 3
+    assert len(found.runs) == 2 * 2 + 2 * 3
     assert all(run.seconds > 0 and run.share == 0 for run in found.runs)
     assert len(found.measured) == 1
     measured = next(iter(found.measured.values()))
@@ -662,12 +673,15 @@ def test_the_paper_stands_beside_ours():
             "as many combinations: plain 1, b 2",
         ),
         ({"view": "pie"}, "view is 'pie'"),
+        ({"choose": "los"}, "choose names 'los'; did you mean 'loss'?"),
+        ({"tuning_seeds": 0}, "tuning_seeds is 0; it can be 1 to 100"),
+        ({"tuning_seeds": [0]}, "it must be whole numbers"),
     ],
 )
 def test_a_bad_plan_is_refused_in_a_line(change, message):
     content = {"title": "t", "recipes": ["toy-de-en"], "methods": {"plain": {}}} | change
     with pytest.raises(trials.BadPlan) as caught:
-        plans._strict("", content, plans.KEYS)
+        keys.strict("", content, plans.KEYS)
         plans._built("bad", content, False)
     assert message in str(caught.value)
     assert len(str(caught.value).splitlines()) <= 3

@@ -14,7 +14,7 @@ import pytest
 from augless import cli, trials
 from augless.cli import terminal, trying, watching
 from augless.recipes import reading
-from augless.trials import running
+from augless.trials import running, spelling
 from support import alive, descendants, until
 from test_cli import own_files
 
@@ -215,12 +215,17 @@ def test_nothing_but_failures_is_a_failure_with_a_table_and_a_page(faked):
     assert answer["sentence"] and answer["corpora"] and Path(answer["page"]).is_file()
 
 
-def test_a_failed_run_among_others_is_in_the_exit_code(faked, monkeypatch):
+def test_a_failed_run_is_in_the_exit_code_one_of_tuning_too(faked, monkeypatch):
     found = trial_of({method: LOST if method == ("matched", 2) else None for method in METHODS})
     entries = [replace(e, record=None if e.failure else object()) for e in found.entries]
     monkeypatch.setattr(trying, "_report", lambda *_: None)
     assert faked(replace(found, entries=entries))[0] == 7
     assert faked(replace(found, entries=entries[:3]))[0] == 0
+    # So is one that tuning tried, though every run of the plan is done.
+    lost = trials.Attempt(values={"x": 1}, score=None, failure=trials.Failure(1, "killed"))
+    choice = trials.Choice(best=None, by="loss", seeds=(0,), tried=(lost,))
+    chosen = {"exponential": {"toy-de-en": choice}}
+    assert faked(replace(found, entries=entries[:3], chosen=chosen))[0] == 1
 
 
 def test_runs_that_fail_in_several_ways_are_exit_1(faked):
@@ -232,7 +237,7 @@ def test_combinations_that_failed_are_named(faked):
     key = "terms.0.weighting.radius"
     failed = trials.Attempt(values={key: 0.5}, score=None, failure=LOST)
     best = trials.Attempt(values={key: 2.0}, score=3.0)
-    choice = trials.Choice(best=best, metric="bleu", seed=0, tried=(failed, best))
+    choice = trials.Choice(best=best, by="bleu", seeds=(0,), tried=(failed, best))
     chosen = {"exponential": {"toy-de-en": choice}}
     _, _, err = faked(trial_of(dict.fromkeys(METHODS), chosen))
     (line,) = [line for line in err.split("\n") if "tuning" in line]
@@ -296,10 +301,10 @@ def test_what_is_over_has_no_time_to_go(capsys):
 
 def test_values_are_shortened_as_far_as_they_can_be_told_apart():
     one = {"terms.0.weighting.radius": 0.123456, "model.hidden": 64, "text.lowercase": True}
-    assert watching.shortened(one) == "radius=0.123, hidden=64, lowercase=True"
+    assert spelling.shortened(one) == "radius=0.123, hidden=64, lowercase=True"
     two = {"terms.0.weighting.radius": 1.0, "terms.1.weighting.radius": 2.0, "terms.1.scale": 0.1}
     names = "terms.0.weighting.radius=1, terms.1.weighting.radius=2, scale=0.1"
-    assert watching.shortened(two) == names
+    assert spelling.shortened(two) == names
 
 
 @pytest.mark.parametrize(
@@ -341,12 +346,12 @@ def test_a_forecast_counts_what_every_run_costs_and_no_training_twice(called, pl
         seconds.setdefault(key, []).append((run.seconds, run.note))
     whole, tuning = 5.0 + 4 * 10.0 + 3.0, 5.0 + 4 * 10.0 + 1.0
     assert seconds == {
-        ("exponential", "tune"): [(tuning, ""), (tuning, "")],
+        ("exponential", "tune"): [(tuning, "")] * 4,
         ("plain", "final"): [(whole, ""), (whole, "")],
         ("matched", "final"): [(whole, "after tuning"), (whole, "after tuning")],
         ("exponential", "final"): [(whole, "after tuning"), (whole, "after tuning")],
     }
-    assert found.seconds == 3.0 + 2 * tuning + 6 * whole
+    assert found.seconds == 3.0 + 4 * tuning + 6 * whole
 
     def half(state, job):
         return 0.5 if job.method == "plain" else 0.0
@@ -362,11 +367,11 @@ def test_a_dry_run_tells_combinations_apart(called, monkeypatch):
     code, out, _ = called("trial", "tiny.toml", "--dry-run", "--jobs", "1")
     rows = [re.split(r"\s{2,}", line) for line in out.split("\n")]
     assert code == 0 and rows[1][3:] == ["tune", "radius=0.5", "46 seconds"]
-    assert rows[2][3:] == ["tune", "radius=2", "46 seconds"]
-    assert len({*map(tuple, rows[1:9])}) == 8 and "8 runs, 1 at once: about 6 minutes" in out
+    assert rows[3][3:] == ["tune", "radius=2", "46 seconds"]
+    assert len({*map(tuple, rows[1:11])}) == 10 and "10 runs, 1 at once: about 8 minutes" in out
     assert not [line for line in out.split("\n") if "final" in line and "radius" in line]
     code, out, _ = called("trial", "tiny.toml", "--dry-run", "--json")
-    first, second = json.loads(out)["runs"][:2]
+    first, _, second = json.loads(out)["runs"][:3]
     assert reading.written_values(first["tried"]) == {"terms.0.weighting.radius": 0.5}
     assert reading.written_values(second["tried"]) == {"terms.0.weighting.radius": 2.0}
 

@@ -52,9 +52,13 @@ def _grids(found: Evidence) -> list[_Grid]:
         rows = [[row.method, *(cell.text for cell in row.cells)] for row in whole.rows]
         grids.append(_Grid("All corpora", ["Method", *whole.corpora], rows, whole.legend, []))
     for one in tables.tables(found):
-        remarks = [f"{line.method}, {failure}" for line in one.lines for failure in line.failures]
+        remarks = [
+            f"{line.method}, {failure}"
+            for line in one.lines
+            for failure in (*line.failures, *line.untried)
+        ]
         rows = [one.cells(line) for line in one.lines]
-        said = tables.legend(one) + _chances(one)
+        said = " ".join([tables.legend(one) + _chances(one), *found.trial.selection])
         grids.append(_Grid(one.corpus, [*one.columns.values()], rows, said, remarks))
     return grids
 
@@ -134,6 +138,7 @@ def summary(found: Evidence) -> dict[str, Any]:
         "title": plan.title,
         "sentence": said.sentence,
         "notes": list(said.notes),
+        "selection": list(found.trial.selection),
         "metric": plan.metric,
         "baseline": plan.baseline,
         "corpora": runs.finite(corpora),
@@ -154,6 +159,7 @@ def _values(found: Evidence, study: Study, row: Row) -> dict[str, Any]:
         "tuning_seconds": tables.tuned(found, study.corpus).get(row.method),
         "samples": cell.samples,
         "failures": {str(seed): str(why) for seed, why in cell.failures.items()},
+        "tuning_failures": found.trial.tuning_failures(row.method, study.corpus),
     }
 
 
@@ -207,7 +213,8 @@ def csv(found: Evidence) -> str:
 
 
 def _reasons(row: dict[str, Any]) -> str:
-    return "; ".join(f"seed {seed}: {why}" for seed, why in row.get("failures", {}).items())
+    said = [f"seed {seed}: {why}" for seed, why in row.get("failures", {}).items()]
+    return "; ".join([*said, *row.get("tuning_failures", [])])
 
 
 def text(found: Evidence) -> str:

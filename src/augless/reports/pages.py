@@ -11,7 +11,7 @@ from importlib import metadata
 from typing import Any
 
 from augless import trials
-from augless.reports import answers, buckets, evidence, examples, figures, tables
+from augless.reports import answers, buckets, examples, figures, tables
 from augless.reports.evidence import Evidence, Study
 
 MOST = 4  # notes on corpora that stand before the tables
@@ -343,13 +343,15 @@ def _methods(found: Evidence) -> list[Method]:
 def _tuning(found: Evidence) -> list[str]:
     """Say for which methods something was chosen, and for which nothing."""
     plan = found.plan
+    selection = list(found.trial.selection)
     if not plan.tune:
-        return ["No hyper-parameter was tuned."]
+        return [*selection, "No hyper-parameter was tuned."]
+    seeds = answers.joined([str(seed) for seed in plan.seeds_of_tuning])
     lead = [
-        "Hyper-parameters were chosen on the validation set alone, by "
-        f"{evidence.metric_name(plan.metric)} and with seed {plan.tuning_seed}, which no final run "
-        f"has, from {plan.budget} combination{'s' * (plan.budget != 1)} each: "
-        f"{answers.joined(list(plan.tune))}."
+        *selection,
+        f"Tuning saw the validation set alone, with seed{'s' * (plan.tuning_seeds != 1)} {seeds}, "
+        f"which no final run has, and {plan.budget} combination{'s' * (plan.budget != 1)} each of "
+        f"{answers.joined(list(plan.tune))}.",
     ]
     for method, entry in plan.methods.items():
         if entry.matches in plan.tune:
@@ -375,7 +377,7 @@ def _choices(found: Evidence) -> list[Choice]:
 
 def _tried(found: Evidence, choice: trials.Choice) -> tuple[list[str], list[Tried]]:
     """Lay out combinations, the best first: a column per hyper-parameter, then the score."""
-    sign = -1 if found.studies[0].metric.higher_is_better else 1
+    sign = -1 if found.plan.chooses_highest else 1
     tried = sorted(choice.tried, key=lambda one: _rank(one.score, sign))
     keys = list(dict.fromkeys(key for one in tried for key in one.values))
     rows = []
@@ -386,7 +388,7 @@ def _tried(found: Evidence, choice: trials.Choice) -> tuple[list[str], list[Trie
             shown = tables.number(one.score, tables.digits_of(one.score))
         cells = [_value(one.values[key]) if key in one.values else "" for key in keys]
         rows.append(Tried([*cells, f"{shown} ← chosen" if chosen else shown], chosen))
-    return [*keys, "validation score"], rows
+    return [*keys, found.plan.chooses_by], rows
 
 
 def _rank(score: float | None, sign: int) -> float:

@@ -46,6 +46,8 @@ class Line:
     whole: bool = True
     """whether every seed is done"""
     failures: tuple[str, ...] = ()
+    untried: tuple[str, ...] = ()
+    """combinations that tuning could not try, and why"""
 
     @property
     def scored(self) -> str:
@@ -153,6 +155,7 @@ def _line(found: Evidence, study: Study, row: Row, digits: int, several: bool) -
         seeds=f"{len(cell.values)} of {len(found.plan.seeds)}",
         whole=len(cell.values) == len(found.plan.seeds),
         failures=tuple(row.failures),
+        untried=tuple(found.trial.tuning_failures(row.method, study.corpus)),
     )
 
 

@@ -12,16 +12,29 @@ decoded once by each final run.
 """
 
 from augless.errors import Failure
-from augless.trials.facts import Attempt, Choice, Input, Logged, Result, Score, TermLog
+from augless.trials.facts import (
+    Attempt,
+    Augmented,
+    Choice,
+    Cost,
+    Input,
+    Logged,
+    Result,
+    Score,
+    Spent,
+    TermLog,
+)
 from augless.trials.forecast import Forecast, Measured, forecast
 from augless.trials.graph import Job
-from augless.trials.plans import BadPlan, Base, Method, Plan, Range, own, shipped
-from augless.trials.records import BadRecord, Cost, Entry, Record, Trial
+from augless.trials.keys import BadPlan
+from augless.trials.plans import Base, Method, Plan, Range, own, shipped
+from augless.trials.records import BadRecord, Entry, Record, Trial
 from augless.trials.running import Running, Status, collect, run
 from augless.trials.summary import Cell, Row, Table, table
 
 __all__ = [
     "Attempt",
+    "Augmented",
     "BadPlan",
     "BadRecord",
     "Base",
@@ -43,6 +56,7 @@ __all__ = [
     "Row",
     "Running",
     "Score",
+    "Spent",
     "Status",
     "Table",
     "TermLog",

@@ -21,6 +21,10 @@ Kind = TypeVar("Kind")
 Values = dict[str, Any]
 """dotted key of a recipe -> value; a table that has a name stands for a whole choice"""
 
+LOSS = "loss"
+"""what tuning chooses by unless a metric is asked for: nats per sentence of the validation set,
+never weighted; unlike perplexity it is comparable between vocabularies"""
+
 LARGEST = 1e15
 """a number beyond it counts as not finite: sums and squares of it would not be"""
 
@@ -152,10 +156,13 @@ class Attempt:
 
     values: Values
     score: float | None
-    """on the validation set; None if its run failed, or the score is not finite"""
+    """on the validation set, the mean over seeds; None if a run failed, or a score is not finite"""
+    scores: tuple[float | None, ...] = ()
+    """of each seed"""
     failure: Failure | None = None
+    """of the first seed whose run failed"""
     seconds: float | None = None
-    """of training"""
+    """of training, all seeds together"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -164,10 +171,16 @@ class Choice:
 
     best: Attempt | None
     """None if every run failed"""
-    metric: str
-    seed: int
+    by: str
+    """`LOSS`, or the name of a metric"""
+    seeds: tuple[int, ...]
     """that all of them had, and no final run has"""
     tried: tuple[Attempt, ...]
+
+    @property
+    def failed(self) -> list[Attempt]:
+        """The combinations that could not be chosen because a run failed."""
+        return [attempt for attempt in self.tried if attempt.failure is not None]
 
     @property
     def seconds(self) -> float:
@@ -180,6 +193,7 @@ class Choice:
             {
                 "values": one.values,
                 "score": one.score,
+                "scores": list(one.scores),
                 "failure": None if one.failure is None else str(one.failure),
                 "seconds": one.seconds,
             }
@@ -188,10 +202,55 @@ class Choice:
         return {
             "values": self.best.values if self.best else {},
             "score": self.best.score if self.best else None,
-            "metric": self.metric,
-            "seed": self.seed,
+            "by": self.by,
+            "seeds": list(self.seeds),
             "tried": tried,
         }
+
+
+@dataclass(frozen=True, kw_only=True)
+class Augmented:
+    """Pairs that an augmenter made, as far as other jobs have to know them."""
+
+    pairs: Count
+    seconds: Seconds = 0.0
+    """that making them took"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Spent:
+    """What work took."""
+
+    seconds: float = 0.0
+    samples: int = 0
+    """that training saw"""
+
+    def __add__(self, other: Spent) -> Spent:
+        return Spent(seconds=self.seconds + other.seconds, samples=self.samples + other.samples)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cost:
+    """What a method took on a corpus, with all that it needs; each piece of work counts once."""
+
+    own: Spent = Spent()
+    """training its final runs"""
+    prepare: Spent = Spent()
+    augment: Spent = Spent()
+    tune: Spent = Spent()
+    """training what tuning tried, for itself or for the method that it matches"""
+    train: Spent = Spent()
+    """training other models that it needs"""
+
+    @property
+    def before(self) -> Spent:
+        """What had to be done before its final runs."""
+        return self.prepare + self.augment + self.tune + self.train
+
+    @property
+    def total(self) -> Spent:
+        """All of it."""
+        return self.own + self.before
 
 
 _TERM = re.compile(r"terms\.(\d{1,3})\.(loss|weighting|scale)(?:\.(.+))?", re.ASCII)

@@ -156,7 +156,7 @@ def _later(state: State) -> list[Job]:
         for method in plan.tune:
             left = plan.budget - len(state.points(corpus, method))
             for point in plan.points(method)[:1] * left:
-                found.append(graph.tuning(plan, state.resolve, corpus, method, point))
+                found += graph.tuning(plan, state.resolve, corpus, method, point)
     for corpus in plan.recipes:
         for method in plan.methods:
             source = plan.source(method)

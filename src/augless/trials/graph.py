@@ -16,8 +16,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from augless import corpora, recipes
-from augless.trials.facts import Choice, Values
-from augless.trials.plans import BadPlan, Plan
+from augless.trials.facts import Choice, Cost, Spent, Values
+from augless.trials.keys import BadPlan
+from augless.trials.plans import Plan
 from augless.trials.spelling import written
 
 if TYPE_CHECKING:  # brings torch, which help does without
@@ -61,7 +62,14 @@ class Job:
     @property
     def blocking(self) -> Iterator[Job]:
         """What it needs and cannot do without; without a run that tuning tried, others do."""
-        return (need for need in self.needs if need.purpose == self.purpose)
+        passed_over: tuple[Purpose, ...] = ("tune",) if self.purpose == "final" else ()
+        return (need for need in self.needs if need.purpose not in passed_over)
+
+    @property
+    def trained(self) -> Job:
+        """The job that trains the run which this one scores; any other job itself."""
+        trains = (need for need in self.needs if need.kind == "train")
+        return next(trains, self) if self.kind == "score" else self
 
     def all_needs(self) -> Iterator[Job]:
         """Yield all that has to be done before it, what is needed first."""
@@ -106,9 +114,10 @@ def run(
     return dataclasses.replace(train, kind="score", needs=(train,))
 
 
-def tuning(plan: Plan, resolve: Resolve, corpus: str, method: str, point: Values) -> Job:
-    """Return the job that scores a combination that tuning tries."""
-    return run(plan, resolve, corpus, method, plan.tuning_seed, point, "tune")
+def tuning(plan: Plan, resolve: Resolve, corpus: str, method: str, point: Values) -> list[Job]:
+    """Return the jobs that score a combination that tuning tries, one for each of its seeds."""
+    seeds = plan.seeds_of_tuning
+    return [run(plan, resolve, corpus, method, seed, point, "tune") for seed in seeds]
 
 
 Tried = Callable[[str, str], list[Values]]
@@ -127,9 +136,11 @@ def of(plan: Plan, resolve: Resolve, tried: Tried, chosen: Chosen) -> list[Job]:
             before: list[Job] = []
             if source in plan.tune:
                 if (corpus, source) not in tunes:
-                    points = tried(corpus, source)
-                    jobs = [tuning(plan, resolve, corpus, source, point) for point in points]
-                    tunes[corpus, source] = jobs
+                    tunes[corpus, source] = [
+                        job
+                        for one in tried(corpus, source)
+                        for job in tuning(plan, resolve, corpus, source, one)
+                    ]
                 before = tunes[corpus, source]
                 choice = chosen(corpus, source)
                 if choice is None or choice.best is None:
@@ -140,6 +151,41 @@ def of(plan: Plan, resolve: Resolve, tried: Tried, chosen: Chosen) -> list[Job]:
                 for seed in plan.seeds
             ]
     return [job for jobs in tunes.values() for job in jobs] + finals
+
+
+def whole(jobs: Iterable[Job]) -> list[Job]:
+    """List jobs and all that they need, what is needed first, each once."""
+    found: dict[tuple[Any, ...], Job] = {}
+    for job in jobs:
+        for one in (*job.all_needs(), job):
+            found.setdefault((one.kind, one.recipe, one.overrides, one.purpose, one.method), one)
+    return list(found.values())
+
+
+def cost(
+    runs: Iterable[Job], key: Callable[[Job], str | None], spent: Callable[[Job], Spent]
+) -> Cost:
+    """Add up what a method's runs took with all that they need, each piece of work once.
+
+    `key` is what a job is called by its content, None while that is not known; `spent` is what it
+    took itself.
+    """
+    jobs = list(runs)
+    own = {key(job.trained) for job in jobs}
+    parts: dict[str, Spent] = {}
+    counted: set[str] = set()
+    for job in (one for run in jobs for one in (*run.all_needs(), run)):
+        name = key(job)
+        if name is None or name in counted:
+            continue
+        counted.add(name)
+        part: str = job.kind if job.kind in ("prepare", "augment") else "train"
+        if part == "train" and job.purpose == "tune":
+            part = "tune"
+        if name in own:
+            part = "own"
+        parts[part] = parts.get(part, Spent()) + spent(job)
+    return Cost(**parts)
 
 
 def check(plan: Plan, resolve: Resolve) -> None:

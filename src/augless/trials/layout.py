@@ -53,6 +53,10 @@ class Layout:
         """Pairs that augmentation made."""
         return storage.inside(self.root, "augmented", f"{identifier}.jsonl")
 
+    def made(self, identifier: str) -> Path:
+        """What is known of the pairs that augmentation made, once they are whole."""
+        return storage.inside(self.root, "augmented", f"{identifier}.json")
+
     @property
     def plan(self) -> Path:
         """The plan, as it was followed last; its first line is the command."""

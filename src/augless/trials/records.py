@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from augless import metrics, runs, storage
 from augless.errors import Failure
 from augless.trials import facts
+from augless.trials.spelling import shortened
 
 if TYPE_CHECKING:
     from augless.trials.plans import Plan
@@ -180,23 +181,6 @@ def save_hypotheses(folder: str | Path, hypotheses: Mapping[str, list[str]]) -> 
 
 
 @dataclass(frozen=True, kw_only=True)
-class Cost:
-    """Seconds that had to be spent before any of a method's runs on a corpus."""
-
-    prepare: float = 0.0
-    augment: float = 0.0
-    tune: float = 0.0
-    """training what tuning tried, its own or that of the method it matches"""
-    train: float = 0.0
-    """training other models that it needs"""
-
-    @property
-    def seconds(self) -> float:
-        """All of it."""
-        return self.prepare + self.augment + self.tune + self.train
-
-
-@dataclass(frozen=True, kw_only=True)
 class Entry:
     """One cell's run of a trial."""
 
@@ -221,8 +205,8 @@ class Trial:
     chosen: dict[str, dict[str, facts.Choice]]
     """method -> label of the recipe -> what was chosen on the validation set; methods without
     hyper-parameters to tune are not here"""
-    costs: dict[str, dict[str, Cost]] = field(default_factory=dict)
-    """method -> label of the recipe -> what had to be done before its runs"""
+    costs: dict[str, dict[str, facts.Cost]] = field(default_factory=dict)
+    """method -> label of the recipe -> what its runs took, with all that they need"""
     command: str = ""
     """how to repeat all of it"""
     notes: tuple[str, ...] = ()
@@ -232,6 +216,31 @@ class Trial:
     def complete(self) -> bool:
         """Whether every run of the plan has left its record."""
         return all(entry.record is not None for entry in self.entries)
+
+    @property
+    def failures(self) -> list[Failure]:
+        """Why runs have no result: those of the plan, and those that tuning tried."""
+        choices = (choice for of in self.chosen.values() for choice in of.values())
+        found = [attempt.failure for choice in choices for attempt in choice.failed]
+        return [why for why in (*found, *(e.failure for e in self.entries)) if why is not None]
+
+    def tuning_failures(self, method: str, corpus: str) -> list[str]:
+        """Say which combinations could not be chosen for a method because a run failed."""
+        choice = self.chosen.get(self.plan.source(method), {}).get(corpus)
+        return [
+            f"tuning with {shortened(attempt.values)}: {attempt.failure}"
+            for attempt in (choice.failed if choice else ())
+        ]
+
+    @property
+    def selection(self) -> tuple[str, ...]:
+        """Say what hyper-parameters were chosen by, and what the models of runs."""
+        tuned = (f"Hyper-parameters were chosen by {self.plan.chooses_by}.",)
+        records = (entry.record for entry in self.entries if entry.record)
+        metrics = (record.recipe.get("training.metric") for record in records)
+        known = " or ".join(sorted({str(metric) for metric in metrics if metric is not None}))
+        models = (f"The model of each run was chosen by {known} on the validation set.",)
+        return (tuned if self.plan.tune else ()) + (models if known else ())
 
 
 def packed(statistics: Mapping[str, NDArray[np.float64]]) -> bytes:

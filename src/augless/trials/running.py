@@ -14,7 +14,7 @@ from augless.trials import facts, graph, pool, searching
 from augless.trials.graph import Job
 from augless.trials.layout import Layout
 from augless.trials.plans import Plan
-from augless.trials.records import SIDES, Cost, Entry, Trial
+from augless.trials.records import SIDES, Entry, Trial
 from augless.trials.state import Corpus, Progress, State
 from augless.trials.work import Order
 
@@ -231,7 +231,7 @@ class _Desk:
         job, state = one.job, self.state
         seconds = time.monotonic() - one.began
         if job.kind != "train":
-            words = {"prepare": "preparing", "score": "scoring"}
+            words = {"prepare": "preparing", "augment": "augmenting", "score": "scoring"}
             return Running(job=job, stage=words.get(job.kind, job.kind), share=0.0, seconds=seconds)
         at, recipe = progress_of(state, job), state.resolved(job).recipe
         where = f"epoch {at.epoch} of {recipe.training.epochs}" if at.epoch else "starting"
@@ -262,7 +262,7 @@ def _hidden(state: State) -> int:
         for method in plan.methods
         if plan.source(method) in plan.tune
     )
-    searched = sum(
+    searched = plan.tuning_seeds * sum(
         plan.budget - len(state.points(corpus, method))
         for corpus in plan.recipes
         for method in plan.tune
@@ -313,7 +313,7 @@ def summarised(state: State) -> Trial:
     plan = state.plan
     entries: list[Entry] = []
     chosen: dict[str, dict[str, facts.Choice]] = {}
-    costs: dict[str, dict[str, Cost]] = {}
+    costs: dict[str, dict[str, facts.Cost]] = {}
     finals: dict[tuple[str, str], list[Job]] = {}
     for job in state.jobs():
         if job.purpose == "final":
@@ -325,7 +325,7 @@ def summarised(state: State) -> Trial:
             if choice is not None:
                 chosen.setdefault(source, {})[corpus] = choice
             jobs = {job.seed: job for job in finals.get((corpus, method), [])}
-            costs.setdefault(method, {})[corpus] = cost(state, list(jobs.values()))
+            costs.setdefault(method, {})[corpus] = graph.cost(jobs.values(), state.key, state.spent)
             for seed in plan.seeds:
                 record = failure = None
                 if seed in jobs:
@@ -351,22 +351,6 @@ def summarised(state: State) -> Trial:
 def _unchosen(method: str, choice: facts.Choice) -> Failure:
     first = choice.tried[0].failure or Failure(BUG, "no score is finite")
     return Failure(first.code, f"nothing could be chosen for {method}: {first.why}")
-
-
-def cost(state: State, jobs: list[Job]) -> Cost:
-    """Count what had to be done before runs: each job once, whoever else needs it."""
-    own = {state.identifier(job) for job in jobs}
-    needs = {state.key(need): need for job in jobs for need in job.all_needs()}
-    spent = {"prepare": 0.0, "augment": 0.0, "tune": 0.0, "train": 0.0}
-    for need in needs.values():
-        corpus = state.corpora.get(state.source(need))
-        if need.kind == "prepare" and isinstance(corpus, Corpus):
-            spent["prepare"] += corpus.seconds
-        elif need.kind == "score" and state.identifier(need) not in own:
-            record = state.record(need)
-            kind = "tune" if need.purpose == "tune" else "train"
-            spent[kind] += record.result.seconds if record else 0.0
-    return Cost(**spent)
 
 
 def _lines(

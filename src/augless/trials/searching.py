@@ -11,9 +11,9 @@ import json
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from augless import metrics
 from augless.trials.facts import Attempt, Values
-from augless.trials.plans import BadPlan, Plan, Range
+from augless.trials.keys import BadPlan
+from augless.trials.plans import Plan, Range
 from augless.trials.spelling import literal
 
 if TYPE_CHECKING:  # an extra, and slow to load
@@ -58,8 +58,7 @@ def _key(plan: Plan, corpus: str, method: str) -> tuple[_Choices, str, bool, str
         (key, values if isinstance(values, Range) else tuple(map(literal, values)))
         for key, values in space.items()
     )
-    maximised = metrics.METRICS[plan.metric].higher_is_better
-    return choices, repr(space), maximised, corpus, method
+    return choices, repr(space), plan.chooses_highest, corpus, method
 
 
 @functools.lru_cache(maxsize=4096)

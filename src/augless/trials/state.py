@@ -7,6 +7,7 @@ import dataclasses
 import functools
 import hashlib
 import json
+import statistics
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -76,13 +77,20 @@ class State:
         return json.dumps(parts, sort_keys=True)
 
     def identifier(self, job: Job) -> str | None:
-        """Return what a run is called; None while its corpus is not prepared."""
+        """Return what a run is called; None while its corpus, or what else it needs, is not known.
+
+        Two runs of one recipe that learn from different work, such as made pairs, are two.
+        """
         from augless.recipes import following
 
         corpus = self.corpora.get(self.source(job))
-        if not isinstance(corpus, Corpus):
+        keys = [self.key(need) for need in job.trained.blocking if need.kind != "prepare"]
+        if not isinstance(corpus, Corpus) or None in keys:
             return None
-        return following.run_name(self.resolved(job), corpus.fingerprint)
+        content = corpus.fingerprint
+        if keys:
+            content = hashlib.sha256(json.dumps([content, *keys]).encode()).hexdigest()
+        return following.run_name(self.resolved(job), content)
 
     def key(self, job: Job) -> str | None:
         """Return what a job is called by its content; None while that is not known."""
@@ -91,8 +99,7 @@ class State:
         identifier = self.identifier(job)
         if identifier is None:
             return None
-        parts = ("train", identifier) if job.kind == "train" else ("score", identifier, *job.splits)
-        return "-".join(parts)
+        return "-".join((job.kind, identifier, *(job.splits if job.kind == "score" else ())))
 
     def done(self, job: Job) -> bool:
         """Tell whether a job's work is there."""
@@ -101,10 +108,40 @@ class State:
             return isinstance(corpus, Corpus) and corpus.here
         if job.kind == "score":
             return self.record(job) is not None
+        if job.kind == "augment":
+            return self.augmented(job) is not None
+        return self._result(job) is not None
+
+    def augmented(self, job: Job) -> facts.Augmented | None:
+        """Return what is known of the pairs that a job made, if it has."""
+        with contextlib.suppress(OSError, ValueError):
+            path = self.layout.made(self.identifier(job) or "")
+            return facts.parsed(facts.Augmented, storage.read(path, 1 << 16))
+        return None
+
+    def _result(self, job: Job) -> facts.Result | None:
+        """Return what training a run took, if it is finished and here."""
         try:
-            return runs.Run.open(self.folder(job)).result is not None
-        except (runs.BadRun, OSError):
-            return False
+            result = runs.Run.open(self.folder(job)).result
+            return None if result is None else facts.parsed(facts.Result, result)
+        except (runs.BadRun, OSError, ValueError):
+            return None
+
+    def spent(self, job: Job) -> facts.Spent:
+        """Return what a job itself took, without what it needs; decoding is not measured."""
+        if job.kind == "prepare":
+            corpus = self.corpora.get(self.source(job))
+            return facts.Spent(seconds=corpus.seconds if isinstance(corpus, Corpus) else 0.0)
+        if job.kind == "augment":
+            made = self.augmented(job)
+            return facts.Spent(seconds=made.seconds if made else 0.0)
+        result = None
+        if job.kind == "train" and (identifier := self.identifier(job)) is not None:
+            record = self._kept(identifier)
+            result = record.result if record else self._result(job)
+        return (
+            facts.Spent(seconds=result.seconds, samples=result.samples) if result else facts.Spent()
+        )
 
     def folder(self, job: Job) -> Path:
         """Return the folder of a run."""
@@ -147,10 +184,14 @@ class State:
         identifier = self.identifier(job)
         if identifier is None:
             return None
+        record = self._kept(identifier)
+        return record if record is not None and self._covers(record, job) else None
+
+    def _kept(self, identifier: str) -> Record | None:
+        """Return the record of a run, whatever it has scores of."""
         if identifier not in self._records:
             self._records[identifier] = self._found(identifier)
-        record = self._records[identifier]
-        return record if record is not None and self._covers(record, job) else None
+        return self._records[identifier]
 
     def _found(self, identifier: str) -> Record | None:
         for folder in self.layout.find(identifier):
@@ -170,10 +211,14 @@ class State:
         scored = (record.scores.get(split, {}) for split in job.splits)
         return all(name in scores for scores in scored for name in self.plan.metrics)
 
-    def learn(self, job: Job, outcome: Corpus | Failure | None) -> None:
+    def learn(self, job: Job, outcome: Corpus | facts.Augmented | Failure | None) -> None:
         """Take note of how a job ended; look for what it left."""
         if isinstance(outcome, Failure):
             self.fail(job, outcome)
+        elif isinstance(outcome, facts.Augmented):
+            path = self.layout.made(self.identifier(job) or "")
+            path.parent.mkdir(parents=True, exist_ok=True)
+            storage.replace(path, json.dumps(dataclasses.asdict(outcome)).encode())
         elif isinstance(outcome, Corpus):
             self.corpora[self.source(job)] = outcome
         elif job.kind == "score":
@@ -190,12 +235,13 @@ class State:
         Of a public corpus all records must be of the same files.
         """
         files: dict[str, list[str]] = {}
-        absent = [job for job in wanted if self.source(job) not in self.corpora]
-        for job in absent:
+        absent: dict[str, corpora.Corpus] = {}
+        for job in graph.whole(wanted):
             corpus, source = self.resolved(job).recipe.corpus, self.source(job)
             there = _there(corpus)
             if source in self.corpora or all(there):
                 continue
+            absent[source] = corpus
             if source in self._remembered:
                 known = self._remembered[source]
                 self.corpora[source] = dataclasses.replace(known, here=False)
@@ -207,12 +253,13 @@ class State:
                         files[job.corpus] = inputs
                         self.corpora[source] = Corpus(fingerprint=record.corpus, here=False)
                         break
+        for source, corpus in absent.items():
             if source not in self.corpora:
                 self.corpora[source] = _missing(corpus)
 
     def recall(self, wanted: Iterable[Job]) -> None:
         """Take corpora that nobody has looked at in this call to be what they were in the last."""
-        for job in wanted:
+        for job in graph.whole(wanted):
             if (source := self.source(job)) in self._remembered:
                 self.corpora.setdefault(source, self._remembered[source])
 
@@ -238,8 +285,9 @@ class State:
         So that a page can be made again when corpora or the folder of others' records are gone.
         """
         known = dict(self._remembered)
-        for job in wanted:
-            corpus, record = self.corpora.get(self.source(job)), self.record(job)
+        for job in graph.whole(wanted):
+            corpus = self.corpora.get(self.source(job))
+            record = self.record(job) if job.kind == "score" else None
             if isinstance(corpus, Corpus) and corpus.here:
                 before = known.get(self.source(job))
                 seconds = max(corpus.seconds, before.seconds if before else 0.0)
@@ -257,32 +305,47 @@ class State:
 
     def _attempt(self, corpus: str, method: str, point: Values) -> Attempt | None:
         """Return what came of a combination; None while that is not known."""
-        job = graph.tuning(self.plan, self.resolve, corpus, method, point)
-        record = self.record(job)
-        failure = self.failure(job) if record is None else None
-        if record is None and failure is None:
-            return None
-        score = record.value("valid", self.plan.metric) if record else None
-        seconds = record.result.seconds if record else None
-        return Attempt(values=point, score=score, failure=failure, seconds=seconds)
+        scores: list[float | None] = []
+        failures: list[Failure] = []
+        seconds: list[float] = []
+        for job in graph.tuning(self.plan, self.resolve, corpus, method, point):
+            record = self.record(job)
+            failure = self.failure(job) if record is None else None
+            if record is None and failure is None:
+                return None
+            scores.append(self._validated(record) if record else None)
+            failures += [failure] if failure else []
+            seconds += [record.result.seconds] if record else []
+        known = [score for score in scores if score is not None]
+        return Attempt(
+            values=point,
+            score=statistics.fmean(known) if len(known) == len(scores) else None,
+            scores=tuple(scores),
+            failure=failures[0] if failures else None,
+            seconds=sum(seconds) if seconds else None,
+        )
+
+    def _validated(self, record: Record) -> float | None:
+        """Return what tuning chooses by; None if it is not known or not finite."""
+        if self.plan.choose != facts.LOSS:
+            return record.value("valid", self.plan.choose)
+        nats = record.statistics.get("valid/nats")
+        return None if nats is None else float(nats.mean())
 
     def choice(self, corpus: str, method: str) -> Choice | None:
         """Return what was best on the validation set; None while that is not known.
 
         Of equals the first wins. A combination whose run failed is passed over.
         """
-        from augless import metrics
-
         attempts = [self._attempt(corpus, method, p) for p in self.points(corpus, method)]
         tried = [attempt for attempt in attempts if attempt is not None]
         if len(tried) < self.plan.budget:
             return None
-        sign = 1 if metrics.METRICS[self.plan.metric].higher_is_better else -1
+        sign = 1 if self.plan.chooses_highest else -1
         done = [(sign * one.score, one) for one in tried if one.score is not None]
         best = max(done, key=lambda pair: pair[0], default=(0.0, None))[1]
-        return Choice(
-            best=best, metric=self.plan.metric, seed=self.plan.tuning_seed, tried=tuple(tried)
-        )
+        seeds = self.plan.seeds_of_tuning
+        return Choice(best=best, by=self.plan.choose, seeds=seeds, tried=tuple(tried))
 
     def jobs(self) -> list[Job]:
         """List the runs to score that are known by now, tuning first."""
