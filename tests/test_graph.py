@@ -170,6 +170,10 @@ def test_what_jobs_took_is_known_from_what_they_left(tmp_path):
         train=Spent(seconds=10.0, samples=100),
     )
     assert math.isclose(found.total.seconds, 15.5 + corpus.seconds)
+    state.keep(order[-1:])
+    again = State(state.plan, state.layout, retry=True)
+    again.learn(order[0], dataclasses.replace(corpus, seconds=0.0))
+    assert again.spent(order[0]).seconds == corpus.seconds, "it was found prepared"
 
 
 @pytest.mark.parametrize("content", ["{}", "[]", '{"pairs": -1}', "{"])

@@ -155,11 +155,7 @@ def of(plan: Plan, resolve: Resolve, tried: Tried, chosen: Chosen) -> list[Job]:
 
 def whole(jobs: Iterable[Job]) -> list[Job]:
     """List jobs and all that they need, what is needed first, each once."""
-    found: dict[tuple[Any, ...], Job] = {}
-    for job in jobs:
-        for one in (*job.all_needs(), job):
-            found.setdefault((one.kind, one.recipe, one.overrides, one.purpose, one.method), one)
-    return list(found.values())
+    return list(dict.fromkeys(one for job in jobs for one in (*job.all_needs(), job)))
 
 
 def cost(
@@ -174,7 +170,7 @@ def cost(
     own = {key(job.trained) for job in jobs}
     parts: dict[str, Spent] = {}
     counted: set[str] = set()
-    for job in (one for run in jobs for one in (*run.all_needs(), run)):
+    for job in whole(jobs):
         name = key(job)
         if name is None or name in counted:
             continue

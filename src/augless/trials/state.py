@@ -130,8 +130,12 @@ class State:
     def spent(self, job: Job) -> facts.Spent:
         """Return what a job itself took, without what it needs; decoding is not measured."""
         if job.kind == "prepare":
-            corpus = self.corpora.get(self.source(job))
-            return facts.Spent(seconds=corpus.seconds if isinstance(corpus, Corpus) else 0.0)
+            source = self.source(job)
+            known = (self.corpora.get(source), self._remembered.get(source))
+            # The longest: it was prepared once, and found prepared ever since.
+            return facts.Spent(
+                seconds=max((one.seconds for one in known if isinstance(one, Corpus)), default=0.0)
+            )
         if job.kind == "augment":
             made = self.augmented(job)
             return facts.Spent(seconds=made.seconds if made else 0.0)
