@@ -15,8 +15,7 @@ from augless import cli, trials
 from augless.cli import terminal, trying, watching
 from augless.recipes import reading
 from augless.trials import running, spelling
-from support import alive, descendants, until
-from test_cli import own_files
+from support import alive, descendants, own_files, until
 
 # Whose name in the package is that of its function.
 forecast = sys.modules["augless.trials.forecast"]

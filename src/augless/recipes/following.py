@@ -23,8 +23,9 @@ from augless.recipes.reading import BadRecipe, Resolved, changed, hint, nested, 
 
 Progress = Callable[[str, int, int | None], None]
 
-# Knobs that change no bit of the model: they may differ between two sittings of a run.
-FREE = ("training.log_every", "training.save_every", "training.keep")
+# Knobs that change no bit of the model, or whose content is in the corpus' fingerprint: they may
+# differ when a run is resumed.
+FREE = ("training.log_every", "training.save_every", "training.keep", "text.codec")
 
 
 @dataclass(frozen=True, kw_only=True)

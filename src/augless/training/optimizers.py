@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 import torch
 from torch import nn
 
-from augless.knobs import AtLeast, Below, Knobs, Within
+from augless.knobs import AtLeast, Below, Choices, Knobs, Within
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,4 +84,4 @@ class AdamW(Adam):
 
 
 # `Any`, so that a type checker lets every kind have knobs of its own.
-OPTIMIZERS: dict[str, type[Any]] = {"sgd": Sgd, "adam": Adam, "adamw": AdamW}
+OPTIMIZERS: dict[str, type[Any]] = Choices({"sgd": Sgd, "adam": Adam, "adamw": AdamW})

@@ -82,6 +82,10 @@ def strings(where: str, value: Any) -> list[str]:
 
 def numbers(where: str, value: Any) -> list[int]:
     """Return whole numbers that are not negative, or say that they must be."""
+    if isinstance(value, int):  # seeds=1
+        value = [value]
+    elif isinstance(value, str):  # seeds=1,2
+        value = [int(one) if one.isascii() and one.isdigit() else one for one in value.split(",")]
     fine = isinstance(value, list) and all(
         isinstance(n, int) and not isinstance(n, bool) and n >= 0 for n in value
     )
