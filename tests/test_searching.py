@@ -13,7 +13,9 @@ import pytest
 
 from augless import data, recipes, reports, runs, trials
 from augless.trials import graph, plans, pool, running, searching
-from support import record, scores
+from augless.trials.layout import Layout
+from augless.trials.state import Corpus, State
+from support import record, score, scores
 
 RADIUS, STRENGTH = "terms.0.weighting.radius", "terms.0.weighting.strength"
 SPACE = {RADIUS: {"low": 0.25, "high": 4.0, "log": True}, STRENGTH: [0.5, 1.0]}
@@ -412,6 +414,29 @@ def test_tables_say_what_was_chosen_by_what(reference):
         "Hyper-parameters were chosen by chrf on the validation set, one seed.",
         "The model of each run was chosen by bleu or loss on the validation set.",
     )
+
+
+def test_of_equal_scores_the_one_with_the_lower_loss_is_chosen(tmp_path):
+    plan = dataclasses.replace(load(tmp_path), choose="bleu", metrics=())
+    state = State(plan, Layout(tmp_path), retry=False)
+    jobs = [
+        job
+        for point in plan.points("linear")
+        for job in graph.tuning(plan, state.resolve, "toy-de-en", "linear", point)
+    ]
+    for place, job in enumerate(jobs):
+        state.corpora[state.source(job)] = Corpus(fingerprint="c")
+        nats = [5.0, 5.0, 3.0, 4.0, 4.0, 3.0, 1.0, 9.0][place]  # two seeds a combination
+        both = {name: score(0.0) for name in plan.metrics}
+        record(
+            id=state.identifier(job),
+            scores={"valid": both},
+            statistics={"valid/nats": np.full(3, nats)},
+        ).save(tmp_path / "records" / state.identifier(job))
+    choice = state.choice("toy-de-en", "linear")
+    assert [attempt.loss for attempt in choice.tried] == [5.0, 3.5, 3.5, 5.0]
+    assert {attempt.score for attempt in choice.tried} == {0.0}
+    assert choice.best == choice.tried[1] and choice.by == "bleu"
 
 
 def test_a_plan_may_choose_by_a_metric_which_is_then_scored():

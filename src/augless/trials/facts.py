@@ -159,6 +159,8 @@ class Attempt:
     """on the validation set, the mean over seeds; None if a run failed, or a score is not finite"""
     scores: tuple[float | None, ...] = ()
     """of each seed"""
+    loss: float | None = None
+    """validation loss, the mean over seeds; of equal scores the lower loss wins"""
     failure: Failure | None = None
     """of the first seed whose run failed"""
     seconds: float | None = None
@@ -194,6 +196,7 @@ class Choice:
                 "values": one.values,
                 "score": one.score,
                 "scores": list(one.scores),
+                "loss": one.loss,
                 "failure": None if one.failure is None else str(one.failure),
                 "seconds": one.seconds,
             }

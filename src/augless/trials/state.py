@@ -7,9 +7,10 @@ import dataclasses
 import functools
 import hashlib
 import json
+import math
 import statistics
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -310,6 +311,7 @@ class State:
     def _attempt(self, corpus: str, method: str, point: Values) -> Attempt | None:
         """Return what came of a combination; None while that is not known."""
         scores: list[float | None] = []
+        losses: list[float | None] = []
         failures: list[Failure] = []
         seconds: list[float] = []
         for job in graph.tuning(self.plan, self.resolve, corpus, method, point):
@@ -317,37 +319,39 @@ class State:
             failure = self.failure(job) if record is None else None
             if record is None and failure is None:
                 return None
-            scores.append(self._validated(record) if record else None)
+            score = loss = _loss(record) if record else None
+            if record is not None and self.plan.choose != facts.LOSS:
+                score = record.value("valid", self.plan.choose)
+            scores.append(score)
+            losses.append(loss)
             failures += [failure] if failure else []
             seconds += [record.result.seconds] if record else []
-        known = [score for score in scores if score is not None]
         return Attempt(
             values=point,
-            score=statistics.fmean(known) if len(known) == len(scores) else None,
+            score=_mean(scores),
             scores=tuple(scores),
+            loss=_mean(losses),
             failure=failures[0] if failures else None,
             seconds=sum(seconds) if seconds else None,
         )
 
-    def _validated(self, record: Record) -> float | None:
-        """Return what tuning chooses by; None if it is not known or not finite."""
-        if self.plan.choose != facts.LOSS:
-            return record.value("valid", self.plan.choose)
-        nats = record.statistics.get("valid/nats")
-        return None if nats is None else float(nats.mean())
-
     def choice(self, corpus: str, method: str) -> Choice | None:
         """Return what was best on the validation set; None while that is not known.
 
-        Of equals the first wins. A combination whose run failed is passed over.
+        Of equals the one with the lower loss wins, then the first. A combination whose run failed
+        is passed over.
         """
         attempts = [self._attempt(corpus, method, p) for p in self.points(corpus, method)]
         tried = [attempt for attempt in attempts if attempt is not None]
         if len(tried) < self.plan.budget:
             return None
         sign = 1 if self.plan.chooses_highest else -1
-        done = [(sign * one.score, one) for one in tried if one.score is not None]
-        best = max(done, key=lambda pair: pair[0], default=(0.0, None))[1]
+        done = [
+            (sign * one.score, -math.inf if one.loss is None else -one.loss, one)
+            for one in tried
+            if one.score is not None
+        ]
+        best = max(done, key=lambda ranked: ranked[:2], default=(0.0, 0.0, None))[2]
         seeds = self.plan.seeds_of_tuning
         return Choice(best=best, by=self.plan.choose, seeds=seeds, tried=tuple(tried))
 
@@ -372,6 +376,18 @@ class State:
             yield job
         for need in waiting:
             yield from self._open(need)
+
+
+def _loss(record: Record) -> float | None:
+    """Return the validation loss, in nats per sentence; None if it is not known or not finite."""
+    nats = record.statistics.get("valid/nats")
+    return None if nats is None else float(nats.mean())
+
+
+def _mean(values: Sequence[float | None]) -> float | None:
+    """Return the mean, None if any is not known."""
+    known = [value for value in values if value is not None]
+    return statistics.fmean(known) if len(known) == len(values) else None
 
 
 def prepared(
