@@ -743,7 +743,7 @@ def test_what_is_written_reads_back(value):
 
 
 def test_a_table_with_a_name_replaces_and_one_without_changes():
-    flat = plans._flat({"terms": {"0": {"weighting": {"name": "x", "a": 1}}}, "m": {"b": 2}})
+    flat = keys.flat({"terms": {"0": {"weighting": {"name": "x", "a": 1}}}, "m": {"b": 2}})
     assert flat == {"terms.0.weighting": {"name": "x", "a": 1}, "m.b": 2}
 
 
