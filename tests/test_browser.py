@@ -12,7 +12,7 @@ import pytest
 
 from augless import reports, trials
 from augless.reports import answers, evidence
-from test_reports import hostile, plan_of, synthetic
+from synthetic import hostile, plan_of, synthetic
 
 SCREENS = ("desk", "phone")
 SIZES = {"desk": (1280, 900), "phone": (375, 844), "paper": (673, 1000)}

@@ -18,7 +18,7 @@ from augless.trials.jobs import Job
 from augless.trials.plans import BadPlan, Base, Method, Plan, Range, own, shipped
 from augless.trials.records import BadRecord, Entry, Record, Trial
 from augless.trials.running import Running, Status, collect, run
-from augless.trials.summary import Cell, Row, Table, table
+from augless.trials.summary import Cell, Contrast, Needed, Row, Table, alarm, table
 
 __all__ = [
     "Attempt",
@@ -27,6 +27,7 @@ __all__ = [
     "Base",
     "Cell",
     "Choice",
+    "Contrast",
     "Entry",
     "Failure",
     "Forecast",
@@ -35,6 +36,7 @@ __all__ = [
     "Logged",
     "Measured",
     "Method",
+    "Needed",
     "Plan",
     "Range",
     "Record",
@@ -46,6 +48,7 @@ __all__ = [
     "Table",
     "TermLog",
     "Trial",
+    "alarm",
     "collect",
     "forecast",
     "own",

@@ -29,6 +29,7 @@ KEYS = (
     "seeds",
     "baseline",
     "control",
+    "primary",
     "metric",
     "metrics",
     "tune",
@@ -97,6 +98,9 @@ class Plan:
     baseline: str = "plain"
     control: str | None = None
     """the method that others are compared with besides, unless one `matches` them"""
+    primary: str | None = None
+    """the method whose difference from the baseline, over all corpora, is the primary contrast, for
+    which nothing is corrected; if not given, the first that weighs its samples"""
     metric: str = "bleu"
     """decides what is chosen on the validation set, and what is compared on the test set"""
     metrics: tuple[str, ...] = ()
@@ -128,6 +132,7 @@ class Plan:
                 _known(f"methods.{name}.matches", entry.matches, self.methods)
                 if self.methods[entry.matches].matches is not None:
                     raise BadPlan(f"methods.{name}.matches {entry.matches!r}, itself a control")
+        self._check_primary()
         for metric in (self.metric, *self.metrics):
             _known("metric", metric, metrics.METRICS)
         for where, overrides in self._all_overrides():
@@ -145,6 +150,16 @@ class Plan:
         yield from ((f"recipes.{name}", base.overrides) for name, base in self.recipes.items())
         yield from ((f"methods.{name}", entry.overrides) for name, entry in self.methods.items())
         yield from ((f"tune.{name}", dict(space)) for name, space in self.tune.items())
+
+    def _check_primary(self) -> None:
+        controls = {self.baseline, self.control}
+        controls |= {name for name, entry in self.methods.items() if entry.matches is not None}
+        asked = {name: entry for name, entry in self.methods.items() if name not in controls}
+        if self.primary is not None:
+            _known("primary", self.primary, asked)
+            return
+        weigh = (name for name, entry in asked.items() if "weighting" in literal(entry.overrides))
+        object.__setattr__(self, "primary", next(weigh, next(iter(asked), None)))
 
     def _check_tuning(self) -> None:
         sizes = {}
@@ -307,7 +322,7 @@ def _built(name: str, content: Mapping[str, Any], small: bool, quoted: str = _ME
         method: _space(f"tune.{method}", _table(f"tune.{method}", table))
         for method, table in _table("tune", content.get("tune", {})).items()
     }
-    control = content.get("control")
+    control, primary = content.get("control"), content.get("primary")
     view = content.get("view", "table")
     if view not in get_args(View):
         raise BadPlan(f"view is {view!r}; it can be {', '.join(get_args(View))}")
@@ -320,6 +335,7 @@ def _built(name: str, content: Mapping[str, Any], small: bool, quoted: str = _ME
         seeds=tuple(_numbers("seeds", content.get("seeds", [1, 2, 3]))),
         baseline=_string("baseline", content.get("baseline", next(iter(methods), "plain"))),
         control=None if control is None else _string("control", control),
+        primary=None if primary is None else _string("primary", primary),
         metric=_string("metric", content.get("metric", _METRIC)),
         metrics=tuple(_strings("metrics", content.get("metrics", []))),
         tune=spaces,

@@ -48,6 +48,7 @@ def as_toml(plan: Plan) -> str:
         "seeds": plan.seeds,
         "baseline": plan.baseline,
         "control": plan.control,
+        "primary": plan.primary,
         "metric": plan.metric,
         "metrics": plan.metrics,
         "budget": plan.budget,
