@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from augless import corpora, metrics, runs, storage, trials
-from augless.trials import jobs, plans, records, spelling, summary, worker
+from augless.trials import checking, jobs, plans, records, spelling, summary, worker
 from support import alive, descendants, record, until
 from support import scores as scores_of
 
@@ -655,7 +655,7 @@ def test_the_paper_stands_beside_ours():
 def test_a_bad_plan_is_refused_in_a_line(change, message):
     content = {"title": "t", "recipes": ["toy-de-en"], "methods": {"plain": {}}} | change
     with pytest.raises(trials.BadPlan) as caught:
-        plans._strict("", content, plans.KEYS)
+        checking.strict("", content, plans.KEYS)
         plans._built("bad", content, False)
     assert message in str(caught.value)
     assert len(str(caught.value).splitlines()) <= 3

@@ -76,7 +76,7 @@ def _answer(found: Evidence) -> Answer:
     comparable = [study for study in studies if study.candidates]
     if not comparable or primary is None:
         return Answer(_nothing(studies), (), None)
-    mute = [study for study in comparable if silent(study)]
+    mute = [study for study in comparable if study.silent]
     commands = _by_characters(found) if mute else ()
     if len(mute) == len(comparable):
         seen = [line for study in mute for line in _why_silent(study)]
@@ -96,7 +96,7 @@ def _answer(found: Evidence) -> Answer:
 
 def verdict(study: Study, contrast: trials.Contrast) -> Verdict:
     """Say whether a difference may be claimed, and in which direction."""
-    if not contrast.claimed or silent(study):
+    if not contrast.claimed or study.silent:
         return "open"
     return "better" if study.gain(contrast.difference) > 0 else "worse"
 
@@ -108,9 +108,9 @@ def mark(study: Study, contrast: trials.Contrast) -> str:
 
 def overall(found: Evidence, contrast: trials.Contrast) -> Verdict:
     """Say the same of a difference over all corpora."""
-    if all(silent(study) for study in found.studies):
+    if all(study.silent for study in found.studies):
         return "open"
-    spoken = next(study for study in found.studies if not silent(study))
+    spoken = next(study for study in found.studies if not study.silent)
     return verdict(spoken, contrast)
 
 
@@ -148,12 +148,6 @@ def probability(p: float) -> str:
 def joined(parts: Sequence[str]) -> str:
     """Return a list as one reads it out."""
     return " and ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)
-
-
-def silent(study: Study) -> bool:
-    """Tell whether the models of all that is compared have learnt too little to be compared."""
-    rows = [study.baseline, *(row for row, _ in study.candidates)]
-    return all(_low(study, row) for row in rows) or all(row.cell.faults for row in rows)
 
 
 # The sentence
@@ -206,7 +200,7 @@ def _beside_control(found: Evidence, row: trials.Row) -> str:
 
 def _numbers(found: Evidence, primary: str, contrast: trials.Contrast) -> tuple[str, ...]:
     """Say what the sentence rests on."""
-    study = next(study for study in found.studies if not silent(study))
+    study = next(study for study in found.studies if not study.silent)
     seeds = len(found.plan.seeds)
     if not contrast.of_methods:
         return (
@@ -332,7 +326,7 @@ def _caveats(studies: Sequence[Study], primary: str) -> list[str]:
     notes = []
     for study in studies:
         plain, where, row = study.baseline, _where(study, studies), study.row(primary)
-        if _low(study, plain):
+        if study.near_zero(plain):
             notes.append(
                 f"{plain.method} has a {study.unit} near 0{where} ({_scored(plain)}), where it "
                 "says little."
@@ -391,10 +385,6 @@ def _where(study: Study, studies: Sequence[Study]) -> str:
 
 
 # Models that have not learnt
-
-
-def _low(study: Study, row: Row) -> bool:
-    return metrics.near_zero(study.metric.name, row.cell.mean)
 
 
 def _scored(row: Row) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -84,6 +85,16 @@ class Study:
         """The methods in question that can be compared with the baseline."""
         return [(row, row.baseline) for row in self.rows if row.role == "method" and row.baseline]
 
+    def near_zero(self, row: Row) -> bool:
+        """Whether a method's score is so near 0 that it says nothing."""
+        return metrics.near_zero(self.metric.name, row.cell.mean)
+
+    @property
+    def silent(self) -> bool:
+        """Whether all that is compared has learnt too little to be compared."""
+        rows = [self.baseline, *(row for row, _ in self.candidates)]
+        return all(map(self.near_zero, rows)) or all(row.cell.faults for row in rows)
+
     @property
     def watched(self) -> bool:
         """Whether the test set was scored during training."""
@@ -163,6 +174,11 @@ def styles(plan: trials.Plan) -> dict[str, str]:
     found[plan.baseline] = "base"
     # The place lets the page hide a method.
     return {m: f"{found[m]} of-{k}" for k, m in enumerate(plan.methods, 1)}
+
+
+def colour(style: str) -> str:
+    """Return what colours a method, without the class by which figures hide it."""
+    return re.sub(r" ?\bof-\d+", "", style)
 
 
 def metric_name(metric: str) -> str:

@@ -5,15 +5,22 @@ from __future__ import annotations
 import base64
 import hashlib
 import itertools
-import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib import metadata, resources
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from augless import metrics, trials
-from augless.reports import answers, buckets, evidence, examples, figures, naming, tables
+from augless.reports import (
+    answers,
+    buckets,
+    evidence,
+    examples,
+    figures,
+    naming,
+    provenance,
+    tables,
+)
 from augless.reports.evidence import Evidence, Study
 
 if TYPE_CHECKING:
@@ -77,43 +84,12 @@ class Method:
 
 
 @dataclass(frozen=True)
-class Tried:
-    """A combination of hyper-parameters and its score."""
-
-    cells: list[str]
-    chosen: bool
-
-
-@dataclass(frozen=True)
-class Choice:
-    """What was chosen on the validation set, and from what."""
-
-    method: str
-    style: str
-    corpus: str
-    names: list[str]
-    rows: list[Tried]
-    caption: str
-
-
-@dataclass(frozen=True)
 class Examples:
     """Examples of a corpus."""
 
     corpus: str
     seed: int
     kinds: list[examples.Kind]
-
-
-@dataclass(frozen=True)
-class RunLine:
-    """A run, and how to repeat it."""
-
-    id: str
-    method: str
-    corpus: str
-    seed: int
-    command: str
 
 
 def page(found: Evidence) -> str:
@@ -151,15 +127,15 @@ def page(found: Evidence) -> str:
             looked_at=looked_at,
             sections=[section for section in sections if section not in looked_at],
             examples=_examples(found, answer.method),
-            chosen=_choices(found),
-            signatures=_signatures(found),
-            corpora=_corpora(found),
-            files=_files(found),
+            chosen=provenance.choices(found),
+            signatures=provenance.signatures(found),
+            corpora=provenance.corpora(found),
+            files=provenance.files(found),
             seeds=", ".join(map(str, plan.seeds)),
-            versions=_versions(found),
+            versions=provenance.versions(found),
             command=found.trial.command,
             plan=plan.as_toml(),
-            runs=_runs(found),
+            runs=provenance.runs(found),
             version=metadata.version("augless"),
             script=markupsafe.Markup(script),  # a file of ours
             script_hash=_hashed(script),
@@ -208,11 +184,7 @@ def pieces(sentence: str, styles: Mapping[str, str]) -> list[Piece]:
     pattern = "|".join(rf"(?<!\w){re.escape(name)}(?!\w)" for name in names)
     parts = re.split(f"({pattern})", sentence) if pattern else [sentence]
     # Classes that hide a method in figures have no business here.
-    return [Piece(part, _colour(styles.get(part, ""))) for part in parts if part]
-
-
-def _colour(style: str) -> str:
-    return re.sub(r" ?\bof-\d+", "", style)
+    return [Piece(part, evidence.colour(styles.get(part, ""))) for part in parts if part]
 
 
 def _facts(found: Evidence) -> list[tuple[str, str]]:
@@ -408,12 +380,14 @@ def _methods(found: Evidence) -> list[Method]:
         elif pairs:
             mine, theirs = (next(iter(of.values())).recipe for of in pairs[0])
             keys = [key for key in mine if key != "seed" and mine[key] != theirs.get(key)]
-            changes = [f"{key} = {_value(mine[key])}" for key in keys]
+            changes = [f"{key} = {provenance.value(mine[key])}" for key in keys]
             changes += [f"{k} is gone" for k in theirs if k not in mine and k != "seed"]
             changes = [line for line in changes if not line.endswith(" is gone")] or changes
         else:
-            changes = [f"{k} = {_value(v)}" for k, v in plan.methods[method].overrides.items()]
-        listed.append(Method(method, style, _colour(style), words[method], changes, remark))
+            changes = [
+                f"{k} = {provenance.value(v)}" for k, v in plan.methods[method].overrides.items()
+            ]
+        listed.append(Method(method, style, evidence.colour(style), words[method], changes, remark))
     order = list(plan.methods)
     return sorted(listed, key=lambda one: order.index(one.name))
 
@@ -441,85 +415,3 @@ def _tuned_by(found: Evidence) -> list[str]:
     """Return the names of the metrics that chose hyper-parameters."""
     made = [choice.metric for of in found.trial.chosen.values() for choice in of.values()]
     return [evidence.metric_name(name) for name in dict.fromkeys(made or [found.plan.metric])]
-
-
-def _choices(found: Evidence) -> list[Choice]:
-    """List what tuning tried."""
-    listed = []
-    for method, per_corpus in found.trial.chosen.items():
-        for corpus, choice in per_corpus.items():
-            style = _colour(found.styles.get(method, ""))
-            where = corpus if len(found.studies) > 1 else ""
-            names, rows = _tried(choice)
-            spent = f": {choice.seconds:,.0f} seconds of training" if choice.seconds else ""
-            caption = f"All that was tried, the best on the validation set first{spent}."
-            listed.append(Choice(method, style, where, names, rows, caption))
-    return listed
-
-
-def _tried(choice: trials.Choice) -> tuple[list[str], list[Tried]]:
-    """Lay out combinations, the best first: a column per hyper-parameter, then the score."""
-    kind = metrics.METRICS.get(choice.metric)  # none for the loss
-    sign = -1 if kind is not None and kind.higher_is_better else 1
-    tried = sorted(choice.tried, key=lambda one: _rank(one.score, sign))
-    keys = list(dict.fromkeys(key for one in tried for key in one.values))
-    rows = []
-    for one in tried:
-        chosen = choice.best is not None and one.values == choice.best.values
-        shown = "—" if one.failure is None else str(one.failure)
-        if one.score is not None:
-            shown = tables.number(one.score, tables.digits_of(one.score))
-        cells = [_value(one.values[key]) if key in one.values else "" for key in keys]
-        rows.append(Tried([*cells, f"{shown} ← chosen" if chosen else shown], chosen))
-    return [*keys, f"validation {evidence.metric_name(choice.metric)}"], rows
-
-
-def _rank(score: float | None, sign: int) -> float:
-    return math.inf if score is None else sign * score
-
-
-def _value(value: Any) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value)
-
-
-def _signatures(found: Evidence) -> list[tuple[str, str]]:
-    """Return the signature of every metric, by corpus only where they differ."""
-    listed: dict[tuple[str, str], list[str]] = {}
-    for corpus, of in found.table.signatures.items():
-        for metric, signature in of.items():
-            listed.setdefault((metric, signature), []).append(corpus)
-    every = len(found.table.signatures)
-    return [
-        (metric if len(corpora) == every else f"{metric} ({', '.join(corpora)})", signature)
-        for (metric, signature), corpora in listed.items()
-    ]
-
-
-def _files(found: Evidence) -> list[tuple[str, str]]:
-    """Name the files that the corpora were read from, with their SHA-256."""
-    records = (entry.record for entry in found.trial.entries if entry.record is not None)
-    files = ((file.name, file.sha256) for record in records for file in record.inputs)
-    return list(dict.fromkeys(files))
-
-
-def _corpora(found: Evidence) -> list[tuple[str, str]]:
-    pairs = [(e.corpus, e.record.corpus) for e in found.trial.entries if e.record is not None]
-    return list(dict.fromkeys(pairs))
-
-
-def _versions(found: Evidence) -> list[tuple[str, str]]:
-    """Return the versions of all runs; several of one thing are all named."""
-    listed: dict[str, list[str]] = {}
-    for entry in found.trial.entries:
-        for name, version in (entry.record.versions if entry.record else {}).items():
-            if version not in listed.setdefault(name, []):
-                listed[name].append(version)
-    return [(name, "; ".join(versions)) for name, versions in listed.items()]
-
-
-def _runs(found: Evidence) -> list[RunLine]:
-    return [
-        RunLine(e.record.id, e.method, e.corpus, e.seed, e.record.command)
-        for e in found.trial.entries
-        if e.record is not None
-    ]

@@ -12,7 +12,8 @@ from typing import Any, Literal, get_args
 
 from augless import metrics, recipes
 from augless.recipes import reading
-from augless.trials import spelling
+from augless.trials import checking, spelling
+from augless.trials.checking import BadPlan as BadPlan  # part of what this module is
 from augless.trials.facts import Values
 from augless.trials.spelling import literal
 
@@ -42,10 +43,6 @@ KEYS = (
 
 _METRIC = "bleu"
 _OWN = "own"  # followed with somebody's files only
-
-
-class BadPlan(recipes.BadRecipe):
-    """A plan that cannot be followed: which key, why, and what to write instead."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -126,15 +123,15 @@ class Plan:
             raise BadPlan(f"seeds are {list(self.seeds)}; they must be different, 0 or more")
         for key, method in (("baseline", self.baseline), ("control", self.control)):
             if method is not None:
-                _known(key, method, self.methods)
+                checking.known(key, method, self.methods)
         for name, entry in self.methods.items():
             if entry.matches is not None:
-                _known(f"methods.{name}.matches", entry.matches, self.methods)
+                checking.known(f"methods.{name}.matches", entry.matches, self.methods)
                 if self.methods[entry.matches].matches is not None:
                     raise BadPlan(f"methods.{name}.matches {entry.matches!r}, itself a control")
         self._check_primary()
         for metric in (self.metric, *self.metrics):
-            _known("metric", metric, metrics.METRICS)
+            checking.known("metric", metric, metrics.METRICS)
         for where, overrides in self._all_overrides():
             for key in {k.split(".")[0] for k in overrides}:
                 if key == "seed":
@@ -156,7 +153,7 @@ class Plan:
         controls |= {name for name, entry in self.methods.items() if entry.matches is not None}
         asked = {name: entry for name, entry in self.methods.items() if name not in controls}
         if self.primary is not None:
-            _known("primary", self.primary, asked)
+            checking.known("primary", self.primary, asked)
             return
         weigh = (name for name, entry in asked.items() if "weighting" in literal(entry.overrides))
         object.__setattr__(self, "primary", next(weigh, next(iter(asked), None)))
@@ -164,7 +161,7 @@ class Plan:
     def _check_tuning(self) -> None:
         sizes = {}
         for method in self.tune:
-            _known(f"tune.{method}", method, self.methods)
+            checking.known(f"tune.{method}", method, self.methods)
             if self.methods[method].matches is not None:
                 raise BadPlan(f"tune.{method}: it takes what {self.methods[method].matches!r} has")
             if not self.tune[method]:
@@ -196,23 +193,23 @@ class Plan:
         `small` takes what the plan says under [small] in place of the rest.
         """
         name, content = _read(plan)
-        _strict("", content, KEYS)
+        checking.strict("", content, KEYS)
         scale = content.pop("small", False)
         if scale is True:  # as `as_toml` writes what is at that scale already
             small, scale = True, {}
         elif small and not scale:
             raise BadPlan(f"{name} has no small scale: write what differs under [small]")
         if scale and small:
-            _strict("small", _table("small", scale), KEYS[:-1])
+            checking.strict("small", checking.table("small", scale), KEYS[:-1])
             content = _scaled(content, scale)
         # Taken before a change: numbers that the plan quotes stay those of its own metric.
-        quoted = _string("metric", content.get("metric", _METRIC))
+        quoted = checking.string("metric", content.get("metric", _METRIC))
         for override in overrides:
             key, equals, value = override.partition("=")
             if not equals or not key:
                 raise BadPlan(f"{override!r} is not key=value, such as seeds=[1]")
             _assign(content, key, reading.toml_value(value))
-        _strict("", content, KEYS)
+        checking.strict("", content, KEYS)
         return _built(name, content, small, quoted)
 
     def as_toml(self) -> str:
@@ -311,35 +308,39 @@ def _built(name: str, content: Mapping[str, Any], small: bool, quoted: str = _ME
             raise BadPlan(f"{name}: {key} is not given")
     labels = _bases(content["recipes"])
     methods = {
-        method: _method(f"methods.{method}", _table(f"methods.{method}", table), quoted, labels)
-        for method, table in _table("methods", content["methods"]).items()
+        method: _method(
+            f"methods.{method}", checking.table(f"methods.{method}", table), quoted, labels
+        )
+        for method, table in checking.table("methods", content["methods"]).items()
     }
     only = {
         row: _published(f"published_only.{row}", table, quoted, labels)
-        for row, table in _table("published_only", content.get("published_only", {})).items()
+        for row, table in checking.table(
+            "published_only", content.get("published_only", {})
+        ).items()
     }
     spaces = {
-        method: _space(f"tune.{method}", _table(f"tune.{method}", table))
-        for method, table in _table("tune", content.get("tune", {})).items()
+        method: _space(f"tune.{method}", checking.table(f"tune.{method}", table))
+        for method, table in checking.table("tune", content.get("tune", {})).items()
     }
     control, primary = content.get("control"), content.get("primary")
     view = content.get("view", "table")
     if view not in get_args(View):
         raise BadPlan(f"view is {view!r}; it can be {', '.join(get_args(View))}")
     return Plan(
-        name=_string("name", content.get("name", name)),
-        title=_string("title", content["title"]),
+        name=checking.string("name", content.get("name", name)),
+        title=checking.string("title", content["title"]),
         recipes=labels,
         methods=methods,
-        overrides=_flat(_table("overrides", content.get("overrides", {}))),
-        seeds=tuple(_numbers("seeds", content.get("seeds", [1, 2, 3]))),
-        baseline=_string("baseline", content.get("baseline", next(iter(methods), "plain"))),
-        control=None if control is None else _string("control", control),
-        primary=None if primary is None else _string("primary", primary),
-        metric=_string("metric", content.get("metric", _METRIC)),
-        metrics=tuple(_strings("metrics", content.get("metrics", []))),
+        overrides=_flat(checking.table("overrides", content.get("overrides", {}))),
+        seeds=tuple(checking.numbers("seeds", content.get("seeds", [1, 2, 3]))),
+        baseline=checking.string("baseline", content.get("baseline", next(iter(methods), "plain"))),
+        control=None if control is None else checking.string("control", control),
+        primary=None if primary is None else checking.string("primary", primary),
+        metric=checking.string("metric", content.get("metric", _METRIC)),
+        metrics=tuple(checking.strings("metrics", content.get("metrics", []))),
         tune=spaces,
-        budget=_numbers("budget", [content.get("budget", 0)])[0],
+        budget=checking.numbers("budget", [content.get("budget", 0)])[0],
         published_only=only,
         view=view,
         small=small,
@@ -349,18 +350,18 @@ def _built(name: str, content: Mapping[str, Any], small: bool, quoted: str = _ME
 def _bases(given: Any) -> dict[str, Base]:
     """Read the corpora: a list of recipes, or label -> a recipe and what to change in it."""
     if isinstance(given, list):
-        names = _strings("recipes", given)
+        names = checking.strings("recipes", given)
         found = {Path(n).stem if n.endswith(".toml") else n: Base(recipe=n) for n in names}
         if len(found) < len(names):
             raise BadPlan(f"recipes has two of the same name; give labels: {', '.join(names)}")
         return found
     found = {}
-    for label, entry in _table("recipes", given).items():
-        table = {"recipe": entry} if isinstance(entry, str) else dict(_table(label, entry))
+    for label, entry in checking.table("recipes", given).items():
+        table = {"recipe": entry} if isinstance(entry, str) else dict(checking.table(label, entry))
         recipe = table.pop("recipe", None)
         if recipe is None:
             raise BadPlan(f"recipes.{label}.recipe is not given")
-        name = _string(f"recipes.{label}.recipe", recipe)
+        name = checking.string(f"recipes.{label}.recipe", recipe)
         found[label] = Base(recipe=name, overrides=_flat(table))
     return found
 
@@ -375,9 +376,9 @@ def _method(
         raise BadPlan(f"{where}.at is {at!r}; it must be a number")
     return Method(
         overrides=_flat(table),
-        matches=None if matches is None else _string(f"{where}.matches", matches),
+        matches=None if matches is None else checking.string(f"{where}.matches", matches),
         published=published,
-        series=None if series is None else _string(f"{where}.series", series),
+        series=None if series is None else checking.string(f"{where}.series", series),
         at=None if at is None else float(at),
     )
 
@@ -385,10 +386,10 @@ def _method(
 def _published(where: str, given: Any, metric: str, labels: Mapping[str, Base]) -> Published:
     """Read label -> a number, which is the plan's metric, or label -> metric -> a number."""
     found: Published = {}
-    for label, entry in _table(where, given).items():
-        _known(where, label, labels)
+    for label, entry in checking.table(where, given).items():
+        checking.known(where, label, labels)
         for name, number in (entry if isinstance(entry, dict) else {metric: entry}).items():
-            _known(f"{where}.{label}", name, metrics.METRICS)
+            checking.known(f"{where}.{label}", name, metrics.METRICS)
             if isinstance(number, bool) or not isinstance(number, int | float):
                 raise BadPlan(f"{where}.{label} is {number!r}; it must be a number")
             found.setdefault(label, {})[name] = float(number)
@@ -441,7 +442,9 @@ def _flat(table: Mapping[str, Any], prefix: str = "") -> Values:
 
 def _scaled(content: Mapping[str, Any], scale: Mapping[str, Any]) -> dict[str, Any]:
     """Return a plan at its small scale; published numbers are of another scale, and left out."""
-    tables = {key: _table(key, content.get(key, {})) for key in ("methods", "overrides", "tune")}
+    tables = {
+        key: checking.table(key, content.get(key, {})) for key in ("methods", "overrides", "tune")
+    }
     merged = {**content, **scale}
     merged["overrides"] = _flat(tables["overrides"]) | _flat(scale.get("overrides", {}))
     merged["methods"] = {**tables["methods"], **scale.get("methods", {})}
@@ -469,49 +472,6 @@ def _assign(content: dict[str, Any], dotted: str, value: Any) -> None:
     for key in [k for k in here if k.startswith(f"{rest}.")]:
         del here[key]
     here[rest] = value
-
-
-def _strict(where: str, content: Any, known: Iterable[str]) -> None:
-    for key in _table(where or "the plan", content):
-        if key not in known:
-            full = f"{where}.{key}" if where else key
-            these = ", ".join(known)
-            raise BadPlan(
-                f"there is no key {full!r}{recipes.hint(key, known)}\nit can have: {these}"
-            )
-
-
-def _known(where: str, name: str, known: Iterable[str]) -> None:
-    if name not in known:
-        these = ", ".join(known)
-        raise BadPlan(f"{where} names {name!r}{recipes.hint(name, known)}\nthere is: {these}")
-
-
-def _table(where: str, value: Any) -> Mapping[str, Any]:
-    if not isinstance(value, dict):
-        raise BadPlan(f"{where} is {value!r}; it must be a table of keys")
-    return value
-
-
-def _string(where: str, value: Any) -> str:
-    if not isinstance(value, str) or not value:
-        raise BadPlan(f"{where} is {value!r}; it must be a string")
-    return value
-
-
-def _strings(where: str, value: Any) -> list[str]:
-    if not isinstance(value, list):
-        raise BadPlan(f"{where} is {value!r}; it must be a list of strings")
-    return [_string(where, one) for one in value]
-
-
-def _numbers(where: str, value: Any) -> list[int]:
-    fine = isinstance(value, list) and all(
-        isinstance(n, int) and not isinstance(n, bool) and n >= 0 for n in value
-    )
-    if not fine:
-        raise BadPlan(f"{where} is {value!r}; it must be whole numbers, 0 or more")
-    return list(value)
 
 
 def _folder() -> Any:
