@@ -799,9 +799,9 @@ def test_a_table_compares_with_the_baseline_and_with_the_control():
     trial = trials.Trial(plan=plan, entries=entries, sources={}, references={}, chosen={})
     table = trials.table(trial, trials=500)
     better, control = (table[m].cells["toy-de-en"] for m in ("better", "control"))
-    assert better.baseline.significant and better.control.significant
-    assert better.baseline.difference > 0 and better.baseline.smallest_detectable > 0
-    assert control.baseline.difference == 0 and not control.baseline.significant
+    assert better.baseline.claimed and better.control.claimed
+    assert better.baseline.difference > 0 and better.baseline.test.minimum_detectable_effect > 0
+    assert control.baseline.difference == 0 and not control.baseline.claimed
     assert table["late"].cells["toy-de-en"].mean is None
     assert table["BT"].published_only and table["BT"].cells["toy-de-en"].published == 30
     assert "late on toy-de-en: 3 of 3 seeds left" in table.warnings

@@ -75,6 +75,9 @@ class Plan:
     baseline: str = "plain"
     control: str | None = None
     """the method that others are compared with besides, unless one `matches` them"""
+    primary: str | None = None
+    """the method whose difference from the baseline, over all corpora, is the primary contrast, for
+    which nothing is corrected; if not given, the first that weighs its samples"""
     metric: str = _METRIC
     """what methods are compared by on the test set"""
     metrics: tuple[str, ...] = ()
@@ -110,6 +113,7 @@ class Plan:
                 keys.known(f"methods.{name}.matches", entry.matches, self.methods)
                 if self.methods[entry.matches].matches is not None:
                     raise BadPlan(f"methods.{name}.matches {entry.matches!r}, itself a control")
+        self._check_primary()
         for metric in (self.metric, *self.metrics):
             keys.known("metric", metric, metrics.METRICS)
         keys.known("choose", self.choose, (LOSS, *metrics.METRICS))
@@ -131,6 +135,16 @@ class Plan:
         yield from ((f"recipes.{name}", base.overrides) for name, base in self.recipes.items())
         yield from ((f"methods.{name}", entry.overrides) for name, entry in self.methods.items())
         yield from ((f"tune.{name}", dict(space)) for name, space in self.tune.items())
+
+    def _check_primary(self) -> None:
+        controls = {self.baseline, self.control}
+        controls |= {name for name, entry in self.methods.items() if entry.matches is not None}
+        asked = {name: entry for name, entry in self.methods.items() if name not in controls}
+        if self.primary is not None:
+            keys.known("primary", self.primary, asked)
+            return
+        weigh = (name for name, entry in asked.items() if "weighting" in literal(entry.overrides))
+        object.__setattr__(self, "primary", next(weigh, next(iter(asked), None)))
 
     def _check_tuning(self) -> None:
         sizes = {}
@@ -442,6 +456,7 @@ _READERS: dict[str, Callable[[str, Any], Any]] = {
     "seeds": lambda where, value: tuple(keys.numbers(where, value)),
     "baseline": keys.string,
     "control": keys.string,
+    "primary": keys.string,
     "metric": keys.string,
     "metrics": lambda where, value: tuple(keys.strings(where, value)),
     "budget": keys.whole,
