@@ -21,7 +21,6 @@ import contextlib
 import errno
 import fcntl
 import functools
-import hashlib
 import json
 import math
 import os
@@ -33,15 +32,17 @@ import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
-from augless import storage, text
+from augless import knobs, storage, text
+from augless.knobs import Knobs, Within
 
 if TYPE_CHECKING:  # torch is slow to load, and a list of runs does without
     from torch import Tensor
 
 Table = Mapping[str, Any]  # of what JSON can say
 Codecs = tuple[text.Codec, text.Codec]
+Kind = TypeVar("Kind")
 
 FORMAT = "augless run 1"
 SIDES = ("source", "target")
@@ -59,6 +60,8 @@ _SAVED = re.compile(r"[a-z]+-(\d{6,18})-step-(\d{1,18})", re.ASCII)
 _ASIDE = re.compile(r"\..+\.aside(\d{1,9})", re.ASCII)
 _FILE = re.compile(r"\w[\w-]*\.safetensors|state\.json", re.ASCII)
 _OURS = re.compile(rf"{_FILE.pattern}|manifest\.json", re.ASCII)
+_KEY = re.compile(r"[\w.-]{1,200}", re.ASCII)
+_DIGEST = re.compile("[0-9a-f]{64}")
 _UPDATE = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW
 _LARGEST = 1 << 26  # bytes of a JSON file; nothing of ours comes near
 # What reading a damaged folder gives; any other error of the system is not the run's fault.
@@ -77,6 +80,74 @@ class Busy(RuntimeError):  # noqa: N818  # named for what it is
     """A run that another process is working on."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class _Header(Knobs):
+    """What run.json says."""
+
+    format: Annotated[str, "of the folder"]
+    recipe: Annotated[dict[str, Any], "dotted key -> value"]
+    corpus: Annotated[str, "fingerprint of the prepared corpus"]
+    vocabularies: Annotated[dict[str, str], "side -> fingerprint of its codec"]
+    versions: Annotated[dict[str, str], "what else the bits depend on"]
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if foreign := [key for key in self.recipe if not _KEY.fullmatch(key)]:
+            raise ValueError(f"its recipe has the key {knobs.shown(foreign[0])}")
+        words = (self.corpus, *self.vocabularies.values(), *self.versions, *self.versions.values())
+        if foreign := [word for word in words if not word.isprintable()]:
+            raise ValueError(f"it says {knobs.shown(foreign[0])}")
+        if {*self.vocabularies} != {*SIDES}:
+            raise ValueError("its vocabularies are not of source and target")
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Content(Knobs):
+    """What a file holds, or the beginning of one that grows."""
+
+    bytes: Annotated[int, "how many", Within(0, 1 << 50)]
+    sha256: Annotated[str, "of them"]
+
+
+def _described(content: bytes) -> dict[str, Any]:
+    return {"bytes": len(content), "sha256": storage.digest(content)}
+
+
+def _compare(content: bytes, wanted: _Content) -> None:
+    """Refuse content that does not begin as it was written."""
+    if len(content) < wanted.bytes:
+        raise BadRun(f"{wanted.bytes:,} bytes were written, {len(content):,} are there")
+    if storage.digest(content[: wanted.bytes]) != wanted.sha256:
+        raise BadRun("its content is not what was written")
+
+
+# Of records, before a manifest or a result said how many there were.
+_ANY = _Content(**_described(b""))
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Manifest(Knobs):
+    """What manifest.json says."""
+
+    format: Annotated[str, "of the folder"]
+    run: Annotated[str, "fingerprint of the run that it belongs to"]
+    series: Annotated[str, "checkpoint or best"]
+    number: Annotated[int, "in its series", Within(0, 10**18)]
+    step: Annotated[int, "when it was saved", Within(0, 10**18)]
+    files: Annotated[dict[str, _Content], "name -> content"]
+    metrics: Annotated[_Content, "records logged by then"] = _ANY
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Result(Knobs):
+    """What result.json says."""
+
+    format: Annotated[str, "of the folder"]
+    run: Annotated[str, "fingerprint of the run that it belongs to"]
+    result: Annotated[dict[str, Any], "what the run ended with"]
+    metrics: Annotated[_Content, "records logged by then"] = _ANY
+
+
 @dataclass(frozen=True)
 class Checkpoint:
     """All that a run needs to go on from a step."""
@@ -92,13 +163,11 @@ class Run:
     """A run's directory."""
 
     def __init__(self, folder: Path, header: Table) -> None:
-        self.folder = folder
-        self.recipe: dict[str, Any] = _part(header, "recipe", dict)
-        self.corpus: str = _part(header, "corpus", str)
-        self.versions: dict[str, Any] = _part(header, "versions", dict)
+        said = knobs.build(_Header, header)
+        self.folder, self.recipe, self.corpus = folder, said.recipe, said.corpus
+        self.versions, self._vocabularies = said.versions, said.vocabularies
         self.warnings: list[str] = []
         """what was found damaged and passed over, one line each"""
-        self._vocabularies: dict[str, Any] = _part(header, "vocabularies", dict)
         self._damaged: set[Path] = set()
         self._locked = False
 
@@ -115,7 +184,8 @@ class Run:
         vocabularies = {s: c.fingerprint for s, c in zip(SIDES, codecs, strict=True)}
         header = {"format": FORMAT, "recipe": dict(recipe), "corpus": corpus}
         header |= {"vocabularies": vocabularies, "versions": dict(versions)}
-        document = _document(header)  # before anything is written: it may not be JSON
+        Run(folder, header)  # refuses what could not be read back
+        document = storage.document(header)  # before anything is written: it may not be JSON
         if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
             place = storage.target(folder)  # a link to an empty folder stays a link
             place.parent.mkdir(parents=True, exist_ok=True)
@@ -124,15 +194,15 @@ class Run:
                 with _aside(place, "create") as aside:
                     aside.mkdir()
                     for codec, side in zip(codecs, SIDES, strict=True):
-                        _sync(codec.save(aside / side))
-                        _sync(aside / side)
-                    _write(aside / _RUN, document)
-                    _sync(aside)
+                        storage.sync(codec.save(aside / side))
+                        storage.sync(aside / side)
+                    storage.create(aside / _RUN, document)
+                    storage.sync(aside)
             except OSError as error:
                 if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
                     raise  # else another process was faster
         run = Run.open(folder)
-        if changes := _changes(run._made_from, Run(folder, _parse(document))._made_from):
+        if changes := _changes(run._made_from, Run(folder, header)._made_from):
             these = "; ".join(changes[:3] + ["and more"] * (len(changes) > 3))
             raise Changed(f"{folder} was made otherwise: {these}; name another folder")
         return run
@@ -145,7 +215,7 @@ class Run:
             what = "holds no run" if folder.exists() else "does not exist"
             raise BadRun(f"{folder} {what}; make one with train, or name another folder")
         with _blaming(folder / _RUN):
-            return Run(folder, _parse(storage.read(folder / _RUN, _LARGEST)))
+            return Run(folder, storage.parse(storage.read(folder / _RUN, _LARGEST), FORMAT))
 
     @functools.cached_property
     def codecs(self) -> Codecs:
@@ -164,7 +234,7 @@ class Run:
     @functools.cached_property
     def fingerprint(self) -> str:
         """SHA-256 of recipe, corpus and vocabularies: what a checkpoint belongs to."""
-        return _digest(_encoded(self._made_from))
+        return storage.digest(storage.encoded(self._made_from))
 
     @property
     def _made_from(self) -> dict[str, Any]:
@@ -203,7 +273,7 @@ class Run:
         if keep < 1:
             raise ValueError(f"keep is {keep}; at least 1 checkpoint is kept")
         with contextlib.suppress(FileNotFoundError):
-            _sync(self.folder / _METRICS)
+            storage.sync(self.folder / _METRICS)
         self._save("checkpoint", checkpoint, keep)
 
     def last(self) -> Checkpoint | None:
@@ -234,30 +304,41 @@ class Run:
         """Append a record to the metrics; a number that is not finite becomes null."""
         line = json.dumps(finite(dict(record)), allow_nan=False).encode() + b"\n"
         path = self.folder / _METRICS
-        with _opened(path, _UPDATE | os.O_APPEND) as descriptor:
+        with storage.opened(path, _UPDATE | os.O_APPEND) as descriptor:
             end = os.fstat(descriptor).st_size
             if end and os.pread(descriptor, 1, end - 1) != b"\n":  # a kill tore the last line
                 os.ftruncate(descriptor, path.read_bytes().rfind(b"\n") + 1)
-            _write_all(descriptor, line)
+            storage.write_all(descriptor, line)
         crash_point("log-written")
 
     def metrics(self) -> list[dict[str, Any]]:
-        """Return the records logged so far."""
+        """Return the records logged so far; of a finished run they are what they were."""
+        path = self.folder / _RESULT
+        if os.path.lexists(path):
+            with _blaming(path):
+                done = self._own(_Result, path)
+            self._check_log(done.metrics)
         return [record for record, _ in self._records()]
 
     def rewind(self, count: int) -> None:
         """Forget all records but the first ones: the others will be logged again."""
-        records = self._records()
-        kept = [line for _, line in records[:count]]
-        if len(kept) < len(records):
+        records = self._records() if count else []
+        if len(records) < count:
+            raise BadRun(
+                f"{self.folder / _METRICS} has {len(records)} records; {count} were logged\n"
+                "restore it from a copy, or train in another folder"
+            )
+        kept = b"".join(line for _, line in records[:count])
+        if kept != self._logged():
             with _aside(self.folder / _METRICS, "rewind") as aside:
-                _write(aside, b"".join(kept))
+                storage.create(aside, kept)
 
     def finish(self, result: Table) -> None:
         """Say that the run is done, and with what result."""
         content = {"format": FORMAT, "run": self.fingerprint, "result": finite(dict(result))}
+        content["metrics"] = _described(self._logged())
         with _aside(self.folder / _RESULT, "finish") as aside:
-            _write(aside, _document(content))
+            storage.create(aside, storage.document(content))
 
     @property
     def result(self) -> dict[str, Any] | None:
@@ -266,27 +347,39 @@ class Run:
         if not os.path.lexists(path):
             return None
         with _blaming(path):
-            return _part(self._own(path), "result", dict)  # type: ignore[no-any-return]  # checked
+            return self._own(_Result, path).result
 
-    def _own(self, path: Path) -> dict[str, Any]:
+    def _own(self, kind: type[Kind], path: Path) -> Kind:
         """Read a document that belongs to this run."""
-        content = _parse(storage.read(path, _LARGEST))
+        content = storage.parse(storage.read(path, _LARGEST), FORMAT)
         if content.get("run") != self.fingerprint:
             raise BadRun("it belongs to another run")
-        return content
+        return knobs.build(kind, content)
 
-    def _records(self) -> list[tuple[dict[str, Any], bytes]]:
-        """Return records and their lines, without a last line that a kill tore."""
+    def _logged(self) -> bytes:
+        """Return the lines of all records, without a last one that a kill tore."""
         path = self.folder / _METRICS
         if not os.path.lexists(path):
-            return []
+            return b""
         with _blaming(path):
-            lines = storage.read(path, 1 << 40).split(b"\n")[:-1]
+            content = storage.read(path, 1 << 40)
+        return content[: content.rfind(b"\n") + 1]
+
+    def _check_log(self, wanted: _Content) -> None:
+        """Refuse records that are not what was logged: cut, changed or gone."""
+        with _blaming(self.folder / _METRICS):
+            _compare(self._logged(), wanted)
+
+    def _records(self) -> list[tuple[dict[str, Any], bytes]]:
+        """Return records and their lines."""
+        path = self.folder / _METRICS
+        lines = self._logged().split(b"\n")[:-1]
         records = []
         for number, line in enumerate(lines, 1):
             try:
-                record = _part({"record": json.loads(line)}, "record", dict)
-                _part({"step": 0, **record}, "step", int)
+                record = json.loads(line)
+                if not isinstance(record, dict) or not isinstance(record.get("step", 0), int):
+                    raise ValueError("it is no record of a step")
             except (ValueError, RecursionError) as error:
                 raise BadRun(f"{path}, line {number} is damaged: {_brief(error)}") from None
             records.append((record, line + b"\n"))
@@ -300,7 +393,7 @@ class Run:
 
     def _save(self, series: str, checkpoint: Checkpoint, keep: int) -> None:
         verb, step = _VERBS[series], checkpoint.step
-        state = _encoded(dict(checkpoint.state))
+        state = storage.encoded(dict(checkpoint.state))
         if not (isinstance(step, int) and 0 <= step < 10**18):
             raise ValueError(f"step is {step!r}; it counts from 0")
         if bad := [group for group in checkpoint.tensors if not _FILE.fullmatch(group + _TENSORS)]:
@@ -311,17 +404,19 @@ class Run:
         number = max((n for _, n, _ in self._saved(series)), default=0) + 1
         manifest: dict[str, Any] = {"format": FORMAT, "run": self.fingerprint, "series": series}
         manifest |= {"number": number, "step": step, "files": {}}
+        if series == "checkpoint":
+            manifest["metrics"] = _described(self._logged())
         with _aside(self.folder / f"{series}-{number:06d}-step-{step}", verb) as aside:
             aside.mkdir()
             crash_point(f"{verb}-begun")
             for group in [None, *checkpoint.tensors]:
                 content = state if group is None else _packed(checkpoint.tensors[group])
                 name = _STATE if group is None else group + _TENSORS
-                manifest["files"][name] = {"bytes": len(content), "sha256": _digest(content)}
-                _write(aside / name, content)
+                manifest["files"][name] = _described(content)
+                storage.create(aside / name, content)
                 crash_point(f"{verb}-file-written")
-            _write(aside / _MANIFEST, _document(manifest))
-            _sync(aside)
+            storage.create(aside / _MANIFEST, storage.document(manifest))
+            storage.sync(aside)
         crash_point(f"{verb}-durable")
         there = [path for path, _, _ in self._saved(series)]
         kept = [path for path in there if path not in self._damaged][:keep]
@@ -355,19 +450,24 @@ class Run:
                     self._damaged.add(path)
                     self.warnings.append(f"{error}; going back to an older one")
         if damaged := [reason for path, reason in tried.items() if path in self._damaged]:
-            raise BadRun(f"{damaged[0]}; and there is none to go back to")
+            raise BadRun(
+                f"{damaged[0]}; and there is none to go back to: "
+                "restore it from a copy, or train in another folder"
+            )
         return None
 
     def _load(self, series: str, path: Path, number: int, step: int) -> Checkpoint:
         """Read a checkpoint; nothing of it is used before all of it is verified."""
         if path.is_symlink():
             raise BadRun("it is a link")
-        manifest = self._own(path / _MANIFEST)
-        if [manifest.get(key) for key in ("series", "number", "step")] != [series, number, step]:
+        manifest = self._own(_Manifest, path / _MANIFEST)
+        if (manifest.series, manifest.number, manifest.step) != (series, number, step):
             raise BadRun("it was saved under another name")
-        files = _part(manifest, "files", dict)
-        contents = {name: _verified(path, name, entry) for name, entry in files.items()}
-        state = _part({_STATE: json.loads(contents.pop(_STATE, b"null"))}, _STATE, dict)
+        self._check_log(manifest.metrics)
+        contents = {name: _verified(path, name, one) for name, one in manifest.files.items()}
+        state = json.loads(contents.pop(_STATE, b"null"))
+        if not isinstance(state, dict):
+            raise BadRun(f"{_STATE} is no table")
         groups = {n.removesuffix(_TENSORS): _unpacked(c) for n, c in contents.items()}
         return Checkpoint(step, groups, state)
 
@@ -402,13 +502,6 @@ def _changes(old: Table, new: Table) -> list[str]:
     return [f"{k} was {was.get(k, 'not there')} and is now {now.get(k, 'gone')}" for k in keys]
 
 
-def _part(content: Any, key: str, kind: type[Any]) -> Any:
-    found = content.get(key) if isinstance(content, dict) else None
-    if not isinstance(found, kind):
-        raise BadRun(f"it has no {kind.__name__} {key!r}")
-    return found
-
-
 def finite(value: Any) -> Any:
     """Replace numbers that JSON cannot say, such as a correlation of constants, by None."""
     if isinstance(value, dict):
@@ -434,38 +527,15 @@ def _blaming(path: Path) -> Iterator[None]:
         raise BadRun(f"{path} is damaged, or not ours: {_brief(error)}") from None
 
 
-def _digest(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()
-
-
-def _encoded(content: Any) -> bytes:
-    return json.dumps(content, indent=1, allow_nan=False).encode() + b"\n"
-
-
-def _document(content: Table) -> bytes:
-    """Write a table as JSON that ends with the SHA-256 of the rest."""
-    return _encoded({**content, "sha256": _digest(_encoded(content))})
-
-
-def _parse(raw: bytes) -> dict[str, Any]:
-    """Read a document back: every byte has to be as it was written."""
-    content = json.loads(raw)
-    if (found := _part(content, "format", str)) != FORMAT:
-        raise BadRun(f"it has the format {found[:40]!r}, not {FORMAT!r}")
-    rest = {key: value for key, value in content.items() if key != "sha256"}
-    if _document(rest) != raw:
-        raise BadRun("its content is not what was written")
-    return rest
-
-
-def _verified(folder: Path, name: str, entry: Any) -> bytes:
+def _verified(folder: Path, name: str, wanted: _Content) -> bytes:
     """Read a file that a manifest names, and compare it with what the manifest says."""
     if not _FILE.fullmatch(name):
-        raise BadRun(f"the manifest names {name[:80]!r}")
-    size, digest = _part(entry, "bytes", int), _part(entry, "sha256", str)
-    content = storage.read(folder / name, size)
-    if len(content) != size or _digest(content) != digest:
-        raise BadRun(f"{name} is not what was written")
+        raise BadRun(f"the manifest names {knobs.shown(name)}")
+    content = storage.read(folder / name, wanted.bytes)
+    try:
+        _compare(content, wanted)
+    except BadRun as error:
+        raise BadRun(f"{name}: {error}") from None
     return content
 
 
@@ -502,7 +572,7 @@ def _aside(path: Path, verb: str) -> Iterator[Path]:
         crash_point(f"{verb}-written")
         os.rename(aside, path)  # noqa: PTH104  # every call that may fail is in `os`, for tests
         crash_point(f"{verb}-renamed")
-        _sync(path.parent)
+        storage.sync(path.parent)
     finally:
         _remove(aside)
 
@@ -520,37 +590,3 @@ def _clear(folder: Path, start: str, *, sure: bool = False) -> None:
         match = _ASIDE.fullmatch(path.name) if path.name.startswith(start) else None
         if match and (sure or not storage.alive(int(match[1]))):
             _remove(path)
-
-
-@contextlib.contextmanager
-def _opened(path: Path, flags: int) -> Iterator[int]:
-    """Open a file or folder; errors name it, also those of calls that see a number only."""
-    try:
-        descriptor = os.open(path, flags, 0o666)
-        try:
-            yield descriptor
-        finally:
-            os.close(descriptor)
-    except OSError as error:
-        if error.filename is None:
-            error.filename = str(path)
-        raise
-
-
-def _write(path: Path, content: bytes) -> None:
-    """Write a new file through to the disk."""
-    with _opened(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL) as descriptor:
-        _write_all(descriptor, content)
-        os.fsync(descriptor)
-
-
-def _write_all(descriptor: int, content: bytes) -> None:
-    rest = memoryview(content)
-    while rest:  # a disk that fills up takes a part, and says so at the next call
-        rest = rest[os.write(descriptor, rest) :]
-
-
-def _sync(path: Path) -> None:
-    """Flush a file, or the entries of a folder, to the disk."""
-    with _opened(path, os.O_RDONLY) as descriptor:
-        os.fsync(descriptor)
