@@ -723,9 +723,9 @@ def test_weights_that_are_not_the_models_are_refused_by_name():
     one = trainer()
     tensors = one.weights()
     name = next(iter(tensors))
-    with pytest.raises(runs.BadRun, match=f"parameter {name} "):
+    with pytest.raises(runs.BadRun, match=f"parameter {name!r} "):
         training.set_weights(one.model, {k: v for k, v in tensors.items() if k != name})
-    with pytest.raises(runs.BadRun, match=f"parameter {name} "):
+    with pytest.raises(runs.BadRun, match=f"parameter {name!r} "):
         training.set_weights(one.model, tensors | {name: torch.zeros(1)})
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import sys
 from collections.abc import Mapping
@@ -47,7 +48,7 @@ def train(
     """
     stop = terminal.Stop()
     stop.listen()
-    from augless import recipes
+    from augless import recipes, training
     from augless.recipes import following
 
     resolved = recipes.load(recipe, overrides or [])
@@ -78,13 +79,16 @@ def train(
             file=sys.stderr,
         )
         raise SystemExit(STOPPED)
-    result = trained.result or {}
+    result = training.outcome(trained)
+    assert result is not None  # it is finished
     if as_json:
-        print(terminal.as_json({"run": str(trained.folder), **result}))
+        print(terminal.as_json({"run": str(trained.folder), **dataclasses.asdict(result)}))
         return
-    best = result["best"]
-    scores = ", ".join(f"{name} {value:.4g}" for name, value in best["scores"].items())
-    print(f"best model: epoch {best['epoch']} of {result['epochs']}, {scores}")
+    scores = ", ".join(
+        f"{name} {math.nan if value is None else value:.4g}"
+        for name, value in result.best.scores.items()
+    )
+    print(f"best model: epoch {result.best.epoch} of {result.epochs}, {scores}")
     print(trained.folder)
 
 

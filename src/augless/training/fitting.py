@@ -12,7 +12,8 @@ import torch
 
 from augless import models, runs
 from augless.training.cautions import Caution, cautions
-from augless.training.loop import NotFinite, Span, Trainer
+from augless.training.loop import NotFinite, Trainer
+from augless.training.saved import Span
 from augless.training.terms import Tally
 
 Validate = Callable[[models.Model], Mapping[str, float]]
