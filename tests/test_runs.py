@@ -6,6 +6,7 @@ import json
 import os
 import pickle
 import random
+import re
 import resource
 import shutil
 import signal
@@ -420,6 +421,7 @@ def test_interrupted_inside_a_save_the_last_good_stays(run, error):
 
 def test_everything_is_flushed_before_it_gets_its_name_and_the_name_after(run, flushed):
     rename = os.rename
+    flushed.clear()
 
     def noted(old, new):
         flushed.append(f"{old.name} -> {new.name}")
@@ -440,7 +442,8 @@ def test_everything_is_flushed_before_it_gets_its_name_and_the_name_after(run, f
     flushed.clear()
     create(run.folder.parent / "new")
     place = [f".new.aside{os.getpid()}", run.folder.parent.name]
-    assert flushed == ["codec.json", "source", "codec.json", "target", "run.json", *place]
+    names = [re.sub(r"\.(codec\.json)\..*\.aside", r"\1", name) for name in flushed]
+    assert names == ["codec.json", "source", "codec.json", "target", "run.json", *place]
 
 
 # Damage

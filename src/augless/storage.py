@@ -88,8 +88,9 @@ def replacing(path: Path) -> Iterator[IO[bytes]]:
             if mode != 0o666:
                 os.fchmod(descriptor, mode)
             yield file
-            file.flush()
-            os.fsync(descriptor)
+            with _naming(path):
+                file.flush()
+                os.fsync(descriptor)
         aside.replace(path)
         sync(path.parent)
     finally:
@@ -169,12 +170,18 @@ def remove(folder: Path, known: re.Pattern[str]) -> None:
 @contextlib.contextmanager
 def opened(path: Path, flags: int) -> Iterator[int]:
     """Open a file or folder; errors name it, also those of calls that see a number only."""
-    try:
+    with _naming(path):
         descriptor = os.open(path, flags, 0o666)
         try:
             yield descriptor
         finally:
             os.close(descriptor)
+
+
+@contextlib.contextmanager
+def _naming(path: Path) -> Iterator[None]:
+    try:
+        yield
     except OSError as error:
         if error.filename is None:
             error.filename = str(path)

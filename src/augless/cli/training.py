@@ -70,7 +70,7 @@ def train(
             progress=progress,
         )
     for warning in trained.warnings:
-        print(f"augless: {warning}", file=sys.stderr)
+        terminal.say(warning)
     if not finished:
         why = stop.by or f"{max_minutes:g} minutes"
         print(
@@ -88,7 +88,7 @@ def train(
         f"{name} {math.nan if value is None else value:.4g}"
         for name, value in result.best.scores.items()
     )
-    print(f"best model: epoch {result.best.epoch} of {result.epochs}, {scores}")
+    terminal.show(f"best model: epoch {result.best.epoch} of {result.epochs}, {scores}")
     print(trained.folder)
 
 

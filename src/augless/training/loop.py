@@ -27,6 +27,7 @@ from augless.training.terms import Objectives, Tally, Term
 Precision = Literal["float32", "float64", "bfloat16"]
 Device = Literal["auto", "cpu", "cuda", "mps"]
 
+_SHOWN = 64  # rows of a batch that a message lists
 _TYPES = {"float32": torch.float32, "float64": torch.float64, "bfloat16": torch.float32}
 
 
@@ -143,11 +144,10 @@ class Trainer:
             shares = self._shares(alone)
             norm, clipped = self._clipped_norm()
         except FloatingPointError as error:
-            pairs = ", ".join(map(str, rows))
+            pairs = ", ".join(map(str, rows[:_SHOWN])) + ", ..." * (len(rows) > _SHOWN)
             raise NotFinite(
                 f"{error} at step {at.step + 1} (epoch {at.epoch}, batch {at.batch + 1})\n"
-                f"rows of the batch in the prepared corpus: {pairs}; nothing of it was saved\n"
-                "try a lower training.optimizer.rate or training.clip"
+                f"rows of the batch in the prepared corpus: {pairs}"
             ) from None
         self.optimizer.step()
         self.objectives.step()

@@ -1,19 +1,4 @@
-"""A run's directory: what is in it, and how to read it back.
-
-::
-
-    run.json                            recipe, fingerprints of corpus and codecs, versions
-    source/codec.json, target/codec.json
-    checkpoint-000007-step-1200/        manifest.json, state.json, model.safetensors, ...
-    best-000002-step-900/               the same, for the best model so far
-    metrics.jsonl                       one record a line
-    result.json                         there once the run is done
-    lock                                held by the process that trains
-
-Whatever has to be whole is written aside under a name that starts with a dot, flushed, and renamed.
-Every byte that is read back is compared with a SHA-256 first. A file can name no class, and nothing
-is unpickled.
-"""
+"""A run's folder: made, locked, saved to and read back."""
 
 from __future__ import annotations
 
@@ -22,20 +7,19 @@ import errno
 import fcntl
 import functools
 import json
-import math
 import os
 import re
 import shutil
-import signal
 import socket
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from augless import knobs, storage, text
-from augless.knobs import Knobs, Within
+from augless.runs import renaming, schemas
+from augless.runs.schemas import FORMAT, SIDES, BadRun
 
 if TYPE_CHECKING:  # torch is slow to load, and a list of runs does without
     from torch import Tensor
@@ -44,32 +28,14 @@ Table = Mapping[str, Any]  # of what JSON can say
 Codecs = tuple[text.Codec, text.Codec]
 Kind = TypeVar("Kind")
 
-FORMAT = "augless run 1"
-SIDES = ("source", "target")
-_MOMENTS = ("begun", "file-written", "written", "renamed", "durable", "discarding", "pruned")
-CRASH_POINTS = (
-    *(f"{verb}-{moment}" for verb in ("save", "best") for moment in _MOMENTS),
-    *(f"{verb}-{moment}" for verb in ("create", "rewind", "finish") for moment in _MOMENTS[2:4]),
-    "log-written",
-)
-
 _RUN, _MANIFEST, _STATE, _METRICS = "run.json", "manifest.json", "state.json", "metrics.jsonl"
 _RESULT, _LOCK, _TENSORS = "result.json", "lock", ".safetensors"
 _VERBS = {"checkpoint": "save", "best": "best"}
 _SAVED = re.compile(r"[a-z]+-(\d{6,18})-step-(\d{1,18})", re.ASCII)
-_ASIDE = re.compile(r"\..+\.aside(\d{1,9})", re.ASCII)
 _FILE = re.compile(r"\w[\w-]*\.safetensors|state\.json", re.ASCII)
 _OURS = re.compile(rf"{_FILE.pattern}|manifest\.json", re.ASCII)
-_KEY = re.compile(r"[\w.-]{1,200}", re.ASCII)
-_DIGEST = re.compile("[0-9a-f]{64}")
 _UPDATE = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW
 _LARGEST = 1 << 26  # bytes of a JSON file; nothing of ours comes near
-# What reading a damaged folder gives; any other error of the system is not the run's fault.
-_DAMAGE = {errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ELOOP, errno.ENXIO, errno.EIO}
-
-
-class BadRun(ValueError):  # noqa: N818  # named for what it is, as BadData and BadRecipe are
-    """A folder that cannot be used as a run, or what is in it, and why."""
 
 
 class Changed(BadRun):
@@ -78,74 +44,6 @@ class Changed(BadRun):
 
 class Busy(RuntimeError):  # noqa: N818  # named for what it is
     """A run that another process is working on."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Header(Knobs):
-    """What run.json says."""
-
-    format: Annotated[str, "of the folder"]
-    recipe: Annotated[dict[str, Any], "dotted key -> value"]
-    corpus: Annotated[str, "fingerprint of the prepared corpus"]
-    vocabularies: Annotated[dict[str, str], "side -> fingerprint of its codec"]
-    versions: Annotated[dict[str, str], "what else the bits depend on"]
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if foreign := [key for key in self.recipe if not _KEY.fullmatch(key)]:
-            raise ValueError(f"its recipe has the key {knobs.shown(foreign[0])}")
-        words = (self.corpus, *self.vocabularies.values(), *self.versions, *self.versions.values())
-        if foreign := [word for word in words if not word.isprintable()]:
-            raise ValueError(f"it says {knobs.shown(foreign[0])}")
-        if {*self.vocabularies} != {*SIDES}:
-            raise ValueError("its vocabularies are not of source and target")
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Content(Knobs):
-    """What a file holds, or the beginning of one that grows."""
-
-    bytes: Annotated[int, "how many", Within(0, 1 << 50)]
-    sha256: Annotated[str, "of them"]
-
-
-def _described(content: bytes) -> dict[str, Any]:
-    return {"bytes": len(content), "sha256": storage.digest(content)}
-
-
-def _compare(content: bytes, wanted: _Content) -> None:
-    """Refuse content that does not begin as it was written."""
-    if len(content) < wanted.bytes:
-        raise BadRun(f"{wanted.bytes:,} bytes were written, {len(content):,} are there")
-    if storage.digest(content[: wanted.bytes]) != wanted.sha256:
-        raise BadRun("its content is not what was written")
-
-
-# Of records, before a manifest or a result said how many there were.
-_ANY = _Content(**_described(b""))
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Manifest(Knobs):
-    """What manifest.json says."""
-
-    format: Annotated[str, "of the folder"]
-    run: Annotated[str, "fingerprint of the run that it belongs to"]
-    series: Annotated[str, "checkpoint or best"]
-    number: Annotated[int, "in its series", Within(0, 10**18)]
-    step: Annotated[int, "when it was saved", Within(0, 10**18)]
-    files: Annotated[dict[str, _Content], "name -> content"]
-    metrics: Annotated[_Content, "records logged by then"] = _ANY
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Result(Knobs):
-    """What result.json says."""
-
-    format: Annotated[str, "of the folder"]
-    run: Annotated[str, "fingerprint of the run that it belongs to"]
-    result: Annotated[dict[str, Any], "what the run ended with"]
-    metrics: Annotated[_Content, "records logged by then"] = _ANY
 
 
 @dataclass(frozen=True)
@@ -163,7 +61,7 @@ class Run:
     """A run's directory."""
 
     def __init__(self, folder: Path, header: Table) -> None:
-        said = knobs.build(_Header, header)
+        said = knobs.build(schemas.Header, header)
         self.folder, self.recipe, self.corpus = folder, said.recipe, said.corpus
         self.versions, self._vocabularies = said.versions, said.vocabularies
         self.warnings: list[str] = []
@@ -189,13 +87,12 @@ class Run:
         if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
             place = storage.target(folder)  # a link to an empty folder stays a link
             place.parent.mkdir(parents=True, exist_ok=True)
-            _clear(place.parent, f".{place.name}.")
+            renaming.clear(place.parent, f".{place.name}.")
             try:
-                with _aside(place, "create") as aside:
+                with renaming.aside(place, "create") as aside:
                     aside.mkdir()
                     for codec, side in zip(codecs, SIDES, strict=True):
-                        storage.sync(codec.save(aside / side))
-                        storage.sync(aside / side)
+                        codec.save(aside / side)
                     storage.create(aside / _RUN, document)
                     storage.sync(aside)
             except OSError as error:
@@ -214,7 +111,7 @@ class Run:
         if not (folder / _RUN).exists():
             what = "holds no run" if folder.exists() else "does not exist"
             raise BadRun(f"{folder} {what}; make one with train, or name another folder")
-        with _blaming(folder / _RUN):
+        with renaming.blaming(folder / _RUN):
             return Run(folder, storage.parse(storage.read(folder / _RUN, _LARGEST), FORMAT))
 
     @functools.cached_property
@@ -222,7 +119,7 @@ class Run:
         """The codecs of the source and the target."""
         found = []
         for side in SIDES:
-            with _blaming(self.folder / side):
+            with renaming.blaming(self.folder / side):
                 storage.read(
                     self.folder / side / text.codec.FILE, _LARGEST
                 )  # refuses a link, a pipe, a giant
@@ -302,21 +199,21 @@ class Run:
 
     def log(self, record: Table) -> None:
         """Append a record to the metrics; a number that is not finite becomes null."""
-        line = json.dumps(finite(dict(record)), allow_nan=False).encode() + b"\n"
+        line = json.dumps(renaming.finite(dict(record)), allow_nan=False).encode() + b"\n"
         path = self.folder / _METRICS
         with storage.opened(path, _UPDATE | os.O_APPEND) as descriptor:
             end = os.fstat(descriptor).st_size
             if end and os.pread(descriptor, 1, end - 1) != b"\n":  # a kill tore the last line
                 os.ftruncate(descriptor, path.read_bytes().rfind(b"\n") + 1)
             storage.write_all(descriptor, line)
-        crash_point("log-written")
+        renaming.crash_point("log-written")
 
     def metrics(self) -> list[dict[str, Any]]:
         """Return the records logged so far; of a finished run they are what they were."""
         path = self.folder / _RESULT
         if os.path.lexists(path):
-            with _blaming(path):
-                done = self._own(_Result, path)
+            with renaming.blaming(path):
+                done = self._own(schemas.Result, path)
             self._check_log(done.metrics)
         return [record for record, _ in self._records()]
 
@@ -330,14 +227,18 @@ class Run:
             )
         kept = b"".join(line for _, line in records[:count])
         if kept != self._logged():
-            with _aside(self.folder / _METRICS, "rewind") as aside:
+            with renaming.aside(self.folder / _METRICS, "rewind") as aside:
                 storage.create(aside, kept)
 
     def finish(self, result: Table) -> None:
         """Say that the run is done, and with what result."""
-        content = {"format": FORMAT, "run": self.fingerprint, "result": finite(dict(result))}
-        content["metrics"] = _described(self._logged())
-        with _aside(self.folder / _RESULT, "finish") as aside:
+        content = {
+            "format": FORMAT,
+            "run": self.fingerprint,
+            "result": renaming.finite(dict(result)),
+        }
+        content["metrics"] = schemas.described(self._logged())
+        with renaming.aside(self.folder / _RESULT, "finish") as aside:
             storage.create(aside, storage.document(content))
 
     @property
@@ -346,8 +247,8 @@ class Run:
         path = self.folder / _RESULT
         if not os.path.lexists(path):
             return None
-        with _blaming(path):
-            return self._own(_Result, path).result
+        with renaming.blaming(path):
+            return self._own(schemas.Result, path).result
 
     def _own(self, kind: type[Kind], path: Path) -> Kind:
         """Read a document that belongs to this run."""
@@ -361,14 +262,14 @@ class Run:
         path = self.folder / _METRICS
         if not os.path.lexists(path):
             return b""
-        with _blaming(path):
+        with renaming.blaming(path):
             content = storage.read(path, 1 << 40)
         return content[: content.rfind(b"\n") + 1]
 
-    def _check_log(self, wanted: _Content) -> None:
+    def _check_log(self, wanted: schemas.Content) -> None:
         """Refuse records that are not what was logged: cut, changed or gone."""
-        with _blaming(self.folder / _METRICS):
-            _compare(self._logged(), wanted)
+        with renaming.blaming(self.folder / _METRICS):
+            schemas.compare(self._logged(), wanted)
 
     def _records(self) -> list[tuple[dict[str, Any], bytes]]:
         """Return records and their lines."""
@@ -381,7 +282,7 @@ class Run:
                 if not isinstance(record, dict) or not isinstance(record.get("step", 0), int):
                     raise ValueError("it is no record of a step")
             except (ValueError, RecursionError) as error:
-                raise BadRun(f"{path}, line {number} is damaged: {_brief(error)}") from None
+                raise BadRun(f"{path}, line {number} is damaged: {renaming.brief(error)}") from None
             records.append((record, line + b"\n"))
         return records
 
@@ -399,42 +300,42 @@ class Run:
         if bad := [group for group in checkpoint.tensors if not _FILE.fullmatch(group + _TENSORS)]:
             raise ValueError(f"{bad[0]!r} cannot be the name of a file")
         if self._locked:  # nobody else writes: what lies aside was left by a process that died
-            _clear(self.folder, ".", sure=True)
+            renaming.clear(self.folder, ".", sure=True)
         # Numbered by when they were written, so that a step can be saved again after a fall back.
         number = max((n for _, n, _ in self._saved(series)), default=0) + 1
         manifest: dict[str, Any] = {"format": FORMAT, "run": self.fingerprint, "series": series}
         manifest |= {"number": number, "step": step, "files": {}}
         if series == "checkpoint":
-            manifest["metrics"] = _described(self._logged())
-        with _aside(self.folder / f"{series}-{number:06d}-step-{step}", verb) as aside:
+            manifest["metrics"] = schemas.described(self._logged())
+        with renaming.aside(self.folder / f"{series}-{number:06d}-step-{step}", verb) as aside:
             aside.mkdir()
-            crash_point(f"{verb}-begun")
+            renaming.crash_point(f"{verb}-begun")
             for group in [None, *checkpoint.tensors]:
-                content = state if group is None else _packed(checkpoint.tensors[group])
+                content = state if group is None else renaming.packed(checkpoint.tensors[group])
                 name = _STATE if group is None else group + _TENSORS
-                manifest["files"][name] = _described(content)
+                manifest["files"][name] = schemas.described(content)
                 storage.create(aside / name, content)
-                crash_point(f"{verb}-file-written")
+                renaming.crash_point(f"{verb}-file-written")
             storage.create(aside / _MANIFEST, storage.document(manifest))
             storage.sync(aside)
-        crash_point(f"{verb}-durable")
+        renaming.crash_point(f"{verb}-durable")
         there = [path for path, _, _ in self._saved(series)]
         kept = [path for path in there if path not in self._damaged][:keep]
         for old in [path for path in there if path not in kept]:
             self._discard(old, verb)
-        crash_point(f"{verb}-pruned")
+        renaming.crash_point(f"{verb}-pruned")
 
     def _discard(self, path: Path, verb: str) -> None:
         """Remove a folder; half removed, it does not look like a damaged one."""
-        aside = _beside(path)
+        aside = renaming.beside(path)
         try:
             if foreign := [p.name for p in path.iterdir() if not _OURS.fullmatch(p.name)]:
                 raise OSError(f"{foreign[0]!r} in it is not ours")
             os.rename(path, aside)  # noqa: PTH104  # as below
-            crash_point(f"{verb}-discarding")
+            renaming.crash_point(f"{verb}-discarding")
             shutil.rmtree(aside)
         except OSError as error:  # what had to be saved is saved
-            self.warnings.append(f"{path} could not be removed: {_brief(error)}")
+            self.warnings.append(f"{path} could not be removed: {renaming.brief(error)}")
 
     def _newest(self, series: str) -> Checkpoint | None:
         tried: dict[Path, str] = {}
@@ -442,7 +343,7 @@ class Run:
         while fresh := [entry for entry in self._saved(series) if entry[0] not in tried]:
             path = fresh[0][0]
             try:
-                with _blaming(path):
+                with renaming.blaming(path):
                     return self._load(series, *fresh[0])
             except BadRun as error:
                 tried[path] = str(error)
@@ -460,7 +361,7 @@ class Run:
         """Read a checkpoint; nothing of it is used before all of it is verified."""
         if path.is_symlink():
             raise BadRun("it is a link")
-        manifest = self._own(_Manifest, path / _MANIFEST)
+        manifest = self._own(schemas.Manifest, path / _MANIFEST)
         if (manifest.series, manifest.number, manifest.step) != (series, number, step):
             raise BadRun("it was saved under another name")
         self._check_log(manifest.metrics)
@@ -468,21 +369,11 @@ class Run:
         state = json.loads(contents.pop(_STATE, b"null"))
         if not isinstance(state, dict):
             raise BadRun(f"{_STATE} is no table")
-        groups = {n.removesuffix(_TENSORS): _unpacked(c) for n, c in contents.items()}
+        groups = {n.removesuffix(_TENSORS): renaming.unpacked(c) for n, c in contents.items()}
         return Checkpoint(step, groups, state)
 
 
-_met: list[str] = []
 _held: set[int] = set()
-
-
-def crash_point(name: str) -> None:
-    """Kill this process if AUGLESS_CRASH is `name`, `name:n` (n-th time) or `name:n:SIGNAL`."""
-    wanted, *rest = os.environ.get("AUGLESS_CRASH", "").split(":")
-    if wanted == name:
-        _met.append(name)
-        if _met.count(name) == int(rest[0] if rest else 1):
-            os.kill(os.getpid(), signal.Signals[f"SIG{rest[1] if rest[1:] else 'KILL'}"])
 
 
 def _let_go() -> None:
@@ -502,91 +393,13 @@ def _changes(old: Table, new: Table) -> list[str]:
     return [f"{k} was {was.get(k, 'not there')} and is now {now.get(k, 'gone')}" for k in keys]
 
 
-def finite(value: Any) -> Any:
-    """Replace numbers that JSON cannot say, such as a correlation of constants, by None."""
-    if isinstance(value, dict):
-        return {key: finite(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [finite(item) for item in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def _brief(error: Exception) -> str:
-    """Return an error's message on one line."""
-    return " ".join(str(error).split())[:300]
-
-
-@contextlib.contextmanager
-def _blaming(path: Path) -> Iterator[None]:
-    """Say of whatever a foreign or damaged file gives that the file is not usable."""
-    try:
-        yield
-    except (OSError, ValueError, RecursionError) as error:
-        if isinstance(error, OSError) and error.errno not in _DAMAGE:
-            raise
-        raise BadRun(f"{path} is damaged, or not ours: {_brief(error)}") from None
-
-
-def _verified(folder: Path, name: str, wanted: _Content) -> bytes:
+def _verified(folder: Path, name: str, wanted: schemas.Content) -> bytes:
     """Read a file that a manifest names, and compare it with what the manifest says."""
     if not _FILE.fullmatch(name):
         raise BadRun(f"the manifest names {knobs.shown(name)}")
     content = storage.read(folder / name, wanted.bytes)
     try:
-        _compare(content, wanted)
+        schemas.compare(content, wanted)
     except BadRun as error:
         raise BadRun(f"{name}: {error}") from None
     return content
-
-
-def _packed(tensors: Mapping[str, Tensor]) -> bytes:
-    import safetensors.torch
-
-    # Some types, and one name, can be written but not read.
-    _unpacked(safetensors.torch.save({n: t.new_empty(0) for n, t in tensors.items()}))
-    # Cloned, since tensors that share memory are refused.
-    whole = {n: t.detach().cpu().contiguous().clone() for n, t in tensors.items()}
-    return safetensors.torch.save(whole)
-
-
-def _unpacked(content: bytes) -> dict[str, Tensor]:
-    import safetensors.torch
-
-    try:
-        return safetensors.torch.load(content)
-    except (safetensors.SafetensorError, AssertionError, KeyError, RuntimeError) as error:
-        raise BadRun(f"the tensors cannot be read ({_brief(error)})") from None
-
-
-def _beside(path: Path) -> Path:
-    return path.with_name(f".{path.name}.aside{os.getpid()}")
-
-
-@contextlib.contextmanager
-def _aside(path: Path, verb: str) -> Iterator[Path]:
-    """Give a name beside a path; what is made there becomes the path at the end, or nothing."""
-    aside = _beside(path)
-    try:
-        _remove(aside)
-        yield aside
-        crash_point(f"{verb}-written")
-        os.rename(aside, path)  # noqa: PTH104  # every call that may fail is in `os`, for tests
-        crash_point(f"{verb}-renamed")
-        storage.sync(path.parent)
-    finally:
-        _remove(aside)
-
-
-def _remove(path: Path) -> None:
-    """Remove a file or folder, if there is one and it can be removed."""
-    shutil.rmtree(path, ignore_errors=True)
-    with contextlib.suppress(OSError):
-        path.unlink()
-
-
-def _clear(folder: Path, start: str, *, sure: bool = False) -> None:
-    """Remove what processes left aside; if not sure that they died, only where they did."""
-    for path in folder.iterdir():
-        match = _ASIDE.fullmatch(path.name) if path.name.startswith(start) else None
-        if match and (sure or not storage.alive(int(match[1]))):
-            _remove(path)
