@@ -491,6 +491,12 @@ def test_one_run_starts_from_another(place, run):
     done = run("train", "toy-de-en", *SMALL, *wd, *still, "--run", "still", "--json", cwd=place)
     before = runs.Run.open(place / "run").result["best"]["scores"]["loss"]
     assert json.loads(done.stdout)["best"]["scores"]["loss"] == pytest.approx(before)
+    # One that never finished, as where its loss left the numbers, has a best model too.
+    shutil.copytree(place / "run", place / "half")
+    (place / "half" / "result.json").unlink()
+    more = ("training.start=half", *still)
+    done = run("train", "toy-de-en", *SMALL, *more, "--run", "more", "--json", cwd=place)
+    assert json.loads(done.stdout)["best"]["scores"]["loss"] == pytest.approx(before)
     other = [one.replace("train=120", "train=119") for one in SMALL]
     done = run("train", "toy-de-en", *other, *wd, "--run", "new", cwd=place)
     assert done.returncode == 2 and "vocabulary" in done.stderr

@@ -111,7 +111,7 @@ def augment(
     if as_json:
         print(terminal.as_json({"folder": str(made.folder), **made.manifest}))
         return
-    print(summary(made))
+    terminal.show(summary(made))
     print(_next(made, recipe, resolved))
     print(made.folder)
 

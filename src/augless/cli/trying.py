@@ -280,11 +280,11 @@ def _report(found: trials.Trial, root: Path, as_json: bool) -> None:
         whole = {"page": str(page), **reports.summary(found), "runs": rows, "chosen": chosen}
         print(terminal.as_json(whole))
     else:
-        print(reports.text(found))
+        terminal.show(reports.text(found))
         print(page)
     sys.stdout.flush()  # before what failed, where both go to one place
     for line in watching.failures(found):
-        print(f"augless: {line}", file=sys.stderr)
+        terminal.say(line)
 
 
 def _scores(record: trials.Record) -> dict[str, Any]:

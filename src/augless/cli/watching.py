@@ -42,7 +42,7 @@ class Live:
     def __call__(self, status: trials.Status) -> None:
         """Show how far the trial is."""
         self.last = status
-        lines = _status(status, self._metric)
+        lines = [terminal.visible(line) for line in _status(status, self._metric)]
         if sys.stderr.isatty():
             if self._live is None:
                 from rich.console import Console

@@ -73,7 +73,9 @@ def identity(resolved: Resolved[Recipe]) -> dict[str, Any]:
         if key not in FREE and (key == "corpus.name" or not key.startswith("corpus."))
     }
     if resolved.recipe.training.start is not None:
-        values["training.start"] = runs.Run.open(resolved.recipe.training.start).fingerprint
+        start = runs.Run.open(resolved.recipe.training.start)
+        ended = "" if start.result is not None else f" at step {start.best().step}"
+        values["training.start"] = start.fingerprint + ended
     for key, value in values.items():
         if key.endswith(".neighbours"):
             values[key] = hashlib.sha256(Path(value).read_bytes()).hexdigest()
@@ -167,10 +169,8 @@ def train(
 
 
 def _begin(model: models.Model, start: Path, prepared: data.Prepared) -> None:
-    """Give a model the best weights of a finished run, if they mean the same words."""
+    """Give a model the best weights of a run so far, if they mean the same words."""
     run = runs.Run.open(start)
-    if run.result is None:
-        raise BadRecipe(f"training.start: {start} is not finished; train it to its end first")
     for side, ours, theirs in zip(data.SIDES, prepared.codecs, run.codecs, strict=True):
         if ours.fingerprint != theirs.fingerprint:
             raise BadRecipe(f"training.start: the {side} vocabulary of {start} is another one")
@@ -238,10 +238,7 @@ class Validation:
                 found = self._scores(model, split)
                 scores |= found if split == "valid" else {f"{split} {metric}": found[metric]}
         except FloatingPointError as error:  # finite parameters can be too large to compute with
-            raise training.NotFinite(
-                f"{error}; what it computes is not finite, and nothing of it was saved\n"
-                "try a lower training.optimizer.rate or training.clip"
-            ) from None
+            raise training.NotFinite(f"{error}; what the model computes is not finite") from None
         return scores
 
     def _scores(self, model: models.Model, split: str) -> dict[str, float]:
