@@ -85,13 +85,26 @@ class Augmenter(Knobs, ABC):
     w: Annotated[float, "weight of a made pair, as a share of its original's", Within(0, 1e6)] = 1.0
     copies: Annotated[int, "made pairs for each original", Within(1, 1000)] = 1
 
-    free: ClassVar[tuple[str, ...]] = ()  # knobs that change no text
     version: ClassVar[int] = 1  # raised when the same knobs begin to give other texts
 
     @property
     def name(self) -> str:
         """Its name in the table: its class's, in small letters."""
         return re.sub(r"(?<!^)(?=[A-Z])", "-", type(self).__name__).lower()
+
+    @property
+    def free(self) -> tuple[str, ...]:
+        """Knobs that change no text, or by the content that `identity` gives."""
+        return ()
+
+    @property
+    def needs_reverse(self) -> bool:
+        """Tell whether a model of the reverse direction has to be trained first."""
+        return False
+
+    def with_reverse(self, run: Path) -> Augmenter:
+        """Return the augmenter that uses a run of the reverse direction, if it needs one."""
+        return self
 
     @property
     @abstractmethod

@@ -60,11 +60,14 @@ class MaskedLm(Augmenter):
         default_factory=small.Small
     )
 
-    free = ("batch",)
-
     def __post_init__(self) -> None:
         super().__post_init__()
         require(bool(self.model), "model", repr(self.model), "a name or a folder")
+
+    @property
+    def free(self) -> tuple[str, ...]:
+        """The size of a batch, and where the model lies."""
+        return ("batch", "model")
 
     @property
     def moves(self) -> tuple[Move, ...]:

@@ -44,6 +44,8 @@ def train(
       training.optimizer=adam
 
       augless train toy-de-en terms.0.weighting=exponential seed=2 --max-minutes 10
+
+      augless train toy-de-en augment=back-translation augment.w=0.5
     """
     stop = terminal.Stop()
     stop.listen()
@@ -84,6 +86,8 @@ def train(
         return
     best = result["best"]
     scores = ", ".join(f"{name} {value:.4g}" for name, value in best["scores"].items())
+    for what, spent in result.get("needed", {}).items():
+        print(f"{what}: {spent['seconds']:,.1f} s, {spent['samples']:,} samples")
     print(f"best model: epoch {best['epoch']} of {result['epochs']}, {scores}")
     print(trained.folder)
 

@@ -89,10 +89,8 @@ def prepare(
     progress("reading checksums", 0, None)
     before = _stamps(corpus)
     inputs = corpus.fingerprint()
-    learner = {type(settings.vocabulary).__name__: asdict(settings.vocabulary)}
-    knobs = asdict(settings) | {"vocabulary": learner}
-    identity = json.dumps([VERSION, inputs, knobs], sort_keys=True)
-    fingerprint = hashlib.sha256(identity.encode()).hexdigest()
+    knobs = _knobs(settings)
+    fingerprint = _fingerprint(inputs, knobs)
     folder = Path(root) / f"{name}-{fingerprint[:12]}"
     _clear(folder.parent)
     if folder.exists():
@@ -122,6 +120,21 @@ def prepare(
         with contextlib.suppress(OSError):
             storage.remove(aside, store.FILES)
     return Prepared.open(folder)
+
+
+def fingerprint(corpus: corpora.Corpus, settings: Settings) -> str:
+    """Return the fingerprint that a corpus has when it is prepared."""
+    return _fingerprint(corpus.fingerprint(), _knobs(settings))
+
+
+def _knobs(settings: Settings) -> dict[str, Any]:
+    learner = {type(settings.vocabulary).__name__: asdict(settings.vocabulary)}
+    return asdict(settings) | {"vocabulary": learner}
+
+
+def _fingerprint(inputs: str, knobs: dict[str, Any]) -> str:
+    identity = json.dumps([VERSION, inputs, knobs], sort_keys=True)
+    return hashlib.sha256(identity.encode()).hexdigest()
 
 
 def _clear(root: Path) -> None:
