@@ -4,6 +4,7 @@ import dataclasses
 import gzip
 import hashlib
 import io
+import itertools
 import json
 import lzma
 import os
@@ -1764,3 +1765,18 @@ def test_every_sentence_is_tidy(german_text):
         # sie sie, um um and the like are right; a noun or a verb twice is not.
         twice = re.search(r"\b(\w{4,}) \1\b", line)
         assert not twice, line
+
+
+@given(st.integers(1, 60), st.integers(1, 70))
+def test_a_sample_is_evenly_spread_and_of_the_size_asked_for(total, most):
+    with tempfile.TemporaryDirectory() as folder:
+        for side in ("a", "b"):
+            Path(folder, f"train.{side}").write_text("".join(f"{i}\n" for i in range(total)))
+            Path(folder, f"valid.{side}").write_text("".join(f"{i}\n" for i in range(total)))
+        corpus = corpora.Files(path=Path(folder), languages=("a", "b"), sample=most)
+        places = [int(pair.source) for pair in corpus.pairs("train")]
+        assert len(places) == min(total, most) and len({*places}) == len(places)
+        gaps = [b - a for a, b in itertools.pairwise([-1, *places, total])]
+        if total > most:
+            assert max(gaps) <= -(-total // most) + 1
+        assert len([*corpus.pairs("valid")]) == min(total, max(1, most // 3))

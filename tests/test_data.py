@@ -724,3 +724,17 @@ def test_a_missing_store_is_refused(tmp_path):
 def test_torch_is_not_loaded_to_prepare():
     script = "import sys, augless.data; assert 'torch' not in sys.modules"
     subprocess.run([sys.executable, "-c", script], check=True, env=os.environ)
+
+
+def test_the_vocabulary_of_a_run_or_corpus_is_taken_as_it_is(tmp_path):
+    first = corpora.CORPORA["toy-de-en"](train=60, valid=5, test=5)
+    second = corpora.CORPORA["toy-de-en"](train=50, valid=5, test=5, seed=2)
+    settings = data.Settings(vocabulary=text.Subwords(size=200), joint=False, lowercase=True)
+    old = data.prepare(first, settings, tmp_path, name="first")
+    new = data.prepare(second, data.Settings(codec=old.folder), tmp_path, name="second")
+    assert new.codecs == old.codecs and new.codecs[0] != new.codecs[1]
+    moved = old.folder.rename(tmp_path / "moved")
+    again = data.prepare(second, data.Settings(codec=moved), tmp_path, name="second")
+    assert again.folder == new.folder  # known by content, wherever it lies
+    with pytest.raises(corpora.BadData, match=r"text\.codec: .*nowhere"):
+        data.prepare(second, data.Settings(codec=tmp_path / "nowhere"), tmp_path, name="second")

@@ -592,3 +592,14 @@ def test_progress_counts_every_line():
 def test_one_string_is_not_taken_for_lines():
     with pytest.raises(ValueError, match=r"^lines must be several strings, not one$"):
         writer((codec(), codec())).generate("a man")
+
+
+def test_what_is_loaded_prints_a_line(codecs):
+    said = repr(writer(codecs))
+    assert len(said) < 200 and "parameters" in said
+    assert len(repr(codecs)) < 500
+
+
+def test_generate_refuses_to_drop_all_but_the_best(codecs):
+    with pytest.raises(ValueError, match=r"texts\(\)"):
+        writer(codecs).generate(["a"], decoding.Beam(size=3, n_best=3))

@@ -196,3 +196,20 @@ def test_an_absurd_recipe_file_is_refused_in_three_lines(tmp_path, content):
     with pytest.raises(recipes.BadRecipe) as caught:
         recipes.load(str(path))
     assert len(str(caught.value).split("\n")) <= 3
+
+
+def test_a_table_of_choices_says_what_it_lists():
+    table = knobs.Choices({"exponential": int, "linear": float})
+    with pytest.raises(KeyError) as caught:
+        table["exponental"]
+    said = str(caught.value)
+    assert "did you mean 'exponential'?" in said and "it can be: exponential, linear" in said
+    assert table.get("other") is None and "other" not in table
+
+
+def test_a_knob_of_another_choice_says_which_is_chosen_and_whose_it_is():
+    with pytest.raises(knobs.BadKnob) as caught:
+        knobs.build(training.Term, {"weighting": {"radius": 2.0}}, "terms.0")
+    said = str(caught.value)
+    assert "'terms.0.weighting.radius': terms.0.weighting is 'plain'" in said
+    assert "exponential" in said.split("belongs to")[1]

@@ -630,3 +630,8 @@ def test_a_zero_vector_has_cosine_cost_one():
     cost = losses.cost_matrix(u, v, "cosine")
     assert cost.item() == 1
     assert torch.autograd.grad(cost.sum(), u)[0].isfinite().all()
+
+
+def test_a_name_where_a_loss_belongs_is_refused():
+    with pytest.raises(TypeError, match=r"'cross-entropy' is no loss.*LOSSES"):
+        losses.evaluate(["cross-entropy"], None, None)

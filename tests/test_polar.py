@@ -2,6 +2,7 @@ import itertools
 import json
 import math
 import os
+import warnings
 
 import numpy as np
 import pytest
@@ -755,3 +756,23 @@ def test_the_losses_are_checked_once_a_call(monkeypatch):
     polar.Uniform().objective(losses())
     polar.Uniform()(losses())
     assert len(calls) == 3
+
+
+def test_an_empty_batch_costs_nothing():
+    losses = torch.zeros(0, requires_grad=True)
+    value = polar.Objective(polar.Plain(), None)(losses)
+    value.backward()
+    assert value.item() == 0.0 and losses.grad is not None and len(losses.grad) == 0
+
+
+def test_an_objective_asks_for_the_optimiser_that_steps_after_a_few_batches():
+    parameter = torch.nn.Parameter(torch.ones(4))
+    other = torch.optim.SGD([torch.nn.Parameter(torch.ones(1))], 0.1)
+    objective = polar.Objective(polar.WEIGHTINGS["exponential"](), other)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for _ in range(16):
+            objective(parameter**2)
+    with pytest.warns(UserWarning, match="without an optimiser step"):
+        for _ in range(32):
+            objective(parameter**2)

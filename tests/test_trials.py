@@ -44,7 +44,7 @@ terms.0.weighting.radius = [0.5, 2.0]
 """
 BROKEN = """
 [methods.broken]
-training.optimizer = {name = "sgd", rate = 1e30}
+training.optimizer = {name = "sgd", rate = 1e38}
 training.clip = 0.0
 """
 
@@ -156,7 +156,7 @@ def test_a_failed_combination_is_passed_over_by_a_report_too(tmp_path):
     content = content.replace("radius = [0.5, 2.0]", "radius = [0.5]")
     content = content.replace('[methods.matched]\nmatches = "exponential"\n', "")
     content = content.replace('control = "matched"\n', "")
-    content += 'training.optimizer = [{name = "sgd", rate = 1e30}, {name = "sgd", rate = 0.1}]\n'
+    content += 'training.optimizer = [{name = "sgd", rate = 1e38}, {name = "sgd", rate = 0.1}]\n'
     plan = load(tmp_path, content.replace("seeds = [1, 2]", "seeds = [1]"))
     trial = trials.run(plan, root=tmp_path / "root")
     assert trial.complete

@@ -280,7 +280,7 @@ def test_a_busy_run_is_exit_6(place):
 
 
 def test_a_loss_that_is_not_finite_is_exit_7(tmp_path):
-    rate = ("training.optimizer=sgd", "training.optimizer.rate=1e30", "training.clip=0")
+    rate = ("training.optimizer=sgd", "training.optimizer.rate=1e38", "training.clip=0")
     done = run("train", "toy-de-en", *SMALL, *rate, "--run", "run", cwd=tmp_path)
     assert done.returncode == 7, done.stderr
     assert "not finite" in done.stderr and "Traceback" not in done.stderr
@@ -581,3 +581,36 @@ def test_a_trial_is_listed_run_gone_on_with_and_reported(tmp_path, run):
 def test_a_plan_that_cannot_be_followed_is_refused(inside, arguments, message):
     code, printed = inside(*arguments)
     assert code == 2 and message in printed and printed.count("\n") <= 3
+
+
+def test_list_finds_a_choice_by_its_name(tmp_path):
+    done = run("list", "linear", cwd=tmp_path)
+    assert done.returncode == 0 and done.stdout.startswith("weightings:\n  linear:")
+    done = run("list", "exponental", cwd=tmp_path)
+    assert done.returncode == 2 and "did you mean 'exponential'" in done.stderr
+    assert "= cross-entropy " in run("list", "terms", cwd=tmp_path).stdout
+
+
+def test_only_what_is_set_is_printed_unless_asked_for_all(tmp_path):
+    few = run("prepare", "toy-de-en", *SMALL[:3], cwd=tmp_path).stderr
+    every = run("prepare", "toy-de-en", *SMALL[:3], "--verbose", cwd=tmp_path).stderr
+    assert "(default)" not in few and "defaults, which --verbose shows" in few
+    assert "(default)" in every and "--verbose" not in every
+
+
+def test_early_stopping_says_so(tmp_path):
+    stuck = ("training.optimizer.rate=0", "training.epochs=5", "training.patience=2")
+    done = run("train", "toy-de-en", *SMALL, *stuck, "--run", "run", cwd=tmp_path)
+    assert "best model: epoch 1 of 3" in done.stdout
+    assert "early stopping: no better loss on the validation set in 2 epochs" in done.stdout
+
+
+def test_several_processes_are_refused_until_they_can_share_a_run(tmp_path):
+    done = run("train", "toy-de-en", *SMALL, cwd=tmp_path, env={"WORLD_SIZE": "2"})
+    assert done.returncode == 2 and "torchrun" in done.stderr
+    assert not [*tmp_path.iterdir()]
+
+
+def test_a_finished_run_that_is_to_be_extended_points_to_a_warm_start(place):
+    done = run("train", "toy-de-en", *SMALL, "training.epochs=9", "--run", "run", cwd=place)
+    assert done.returncode == 4 and "training.start=run" in done.stderr

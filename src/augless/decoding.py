@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from augless import models, text
-from augless.knobs import LARGEST_SEED, Above, AtMost, Knobs, Within
+from augless.knobs import LARGEST_SEED, Above, AtMost, Choices, Knobs, Within
 
 Codecs = tuple[text.Codec, text.Codec]
 
@@ -248,7 +248,7 @@ class Sampling(Search):
 
 
 # `Any`, so that a type checker lets every search have knobs of its own.
-SEARCHES: dict[str, type[Any]] = {"greedy": Greedy, "beam": Beam, "sampling": Sampling}
+SEARCHES: dict[str, type[Any]] = Choices({"greedy": Greedy, "beam": Beam, "sampling": Sampling})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -364,6 +364,12 @@ class Writer:
     search: Search = field(default_factory=Beam)
     batching: Batching = field(default_factory=Batching)
 
+    def __repr__(self) -> str:
+        size = sum(parameter.numel() for parameter in self.model.parameters())
+        model, search = type(self.model).__name__, type(self.search).__name__
+        source, target = map(len, self.codecs)
+        return f"Writer({model} of {size:,} parameters, {source:,} to {target:,} pieces, {search})"
+
     def texts(
         self,
         lines: Iterable[str],
@@ -383,7 +389,9 @@ class Writer:
         )
 
     def generate(self, lines: Iterable[str], search: Search | None = None) -> list[str]:
-        """Write the best answer to each line."""
+        """Write the best answer to each line; `texts` gives all that a search finds."""
+        if getattr(search, "n_best", 1) > 1:
+            raise ValueError("generate writes the best answer to each line; texts() gives n_best")
         best = [texts[0] for texts in self.texts(lines, search)]
         if truncated := sum(one.truncated for one in best):
             longest = self.batching.max_source

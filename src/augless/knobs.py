@@ -102,6 +102,21 @@ class Within:
 Limit = Above | Below | Within
 
 
+class UnknownName(KeyError):  # noqa: N818  # named for what it is
+    """A name that a table of choices does not list."""
+
+    def __str__(self) -> str:
+        return str(self.args[0])  # a KeyError's would be quoted
+
+
+class Choices(dict[str, Any]):
+    """A table of choices, name -> kind; says what it lists when asked for another name."""
+
+    def __missing__(self, name: object) -> Any:
+        meant = hint(name, self) if isinstance(name, str) else ""
+        raise UnknownName(f"there is no {shown(name)}{meant}; it can be: {', '.join(self)}")
+
+
 @dataclass(frozen=True)
 class Among:
     """The table that lists what can be chosen, such as `polar.WEIGHTINGS`; loaded when needed."""
@@ -251,6 +266,13 @@ def _chosen(knob: Knob, choices: Mapping[str, Any], value: Any, where: str) -> A
     if not isinstance(name, str) or name not in choices:
         meant = hint(str(name), choices) if isinstance(name, str) else ""
         raise BadKnob(f"{where} is {shown(name)}{meant}\nit can be: {', '.join(choices)}")
+    for key in values:
+        having = [other for other, kind in choices.items() if key in of(kind)]
+        if having and name not in having:
+            raise BadKnob(
+                f"there is no key {shown(f'{where}.{key}')}: {where} is {name!r}\n"
+                f"{key} belongs to {', '.join(having)}; write {where}=... first"
+            )
     return build(choices[name], values, where)
 
 

@@ -134,7 +134,10 @@ class Run:
         run = Run.open(folder)
         if changes := _changes(run._made_from, Run(folder, _parse(document))._made_from):
             these = "; ".join(changes[:3] + ["and more"] * (len(changes) > 3))
-            raise Changed(f"{folder} was made otherwise: {these}; name another folder")
+            raise Changed(
+                f"{folder} was made otherwise: {these}; name another folder\n"
+                f"to train on from its weights, add training.start={folder} there"
+            )
         return run
 
     @staticmethod

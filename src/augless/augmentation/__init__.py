@@ -22,15 +22,18 @@ from augless.augmentation.making import augment, fingerprint_of, made_from
 from augless.augmentation.masked import MaskedLm
 from augless.augmentation.paraphrasing import Paraphrase
 from augless.augmentation.translating import BackTranslation, RoundTrip
+from augless.knobs import Choices
 
 # `Any`, so that a type checker lets every kind have knobs of its own.
-AUGMENTERS: dict[str, type[Any]] = {
-    "masked-lm": MaskedLm,
-    "back-translation": BackTranslation,
-    "round-trip": RoundTrip,
-    "paraphrase": Paraphrase,
-    "word-edits": WordEdits,
-}
+AUGMENTERS: dict[str, type[Any]] = Choices(
+    {
+        "masked-lm": MaskedLm,
+        "back-translation": BackTranslation,
+        "round-trip": RoundTrip,
+        "paraphrase": Paraphrase,
+        "word-edits": WordEdits,
+    }
+)
 
 __all__ = [
     "AUGMENTERS",

@@ -64,7 +64,9 @@ def augment(
     threads: options.Threads = None,
     as_json: options.Json = False,
 ) -> None:
-    """Rewrite the training pairs of a corpus; the same command goes on where it stopped.
+    """Make rewritten training pairs: back-translation and others.
+
+    The same command goes on where it stopped.
 
     The folder holds the whole corpus: the original training pairs, the made ones with their weight
     w, and the other splits as they are. Nothing is downloaded unless asked for.
@@ -238,7 +240,9 @@ def neighbours(
     threads: options.Threads = None,
     as_json: options.Json = False,
 ) -> None:
-    """Measure where made pairs lie around their originals, and test what the paper assumes.
+    """Measure how far made pairs lie from their originals.
+
+    Tests what the paper assumes of them.
 
     Writes a file for each geometry that the weighting empirical builds its law from, a table of
     all triangles, and a picture of the measured densities beside the assumed ones.

@@ -50,13 +50,15 @@ def list_(
     ] = None,
     as_json: options.Json = False,
 ) -> None:
-    """Show every choice by name, with its knobs, their defaults and what they mean.
+    """Show what can be chosen, with knobs, defaults and meanings.
 
     Examples:
 
       augless list
 
       augless list weightings
+
+      augless list exponential
     """
     import importlib
 
@@ -64,12 +66,8 @@ def list_(
 
     shipped = {"recipes": recipes.shipped, "plans": trials.shipped}
     kinds = [*shipped, *KINDS]
-    if kind is not None and kind not in kinds:
-        meant = recipes.hint(kind, kinds)
-        raise recipes.BadRecipe(f"there is no kind {kind!r}{meant}\nit can be: {', '.join(kinds)}")
-    shown = [kind] if kind else kinds
     found: dict[str, Any] = {}
-    for one in shown:
+    for one in [kind] if kind in kinds else kinds:
         if one in shipped:
             found[one] = shipped[one]()
             continue
@@ -77,6 +75,8 @@ def list_(
         table = getattr(importlib.import_module(f"augless.{module}"), name)
         entries = table if isinstance(table, dict) else {KEYS[one]: table}
         found[one] = {key: described(entry) for key, entry in entries.items()}
+    if kind is not None and kind not in kinds:
+        found = _named(kind, found)
     if as_json:
         print(terminal.as_json(found))
         return
@@ -93,6 +93,24 @@ def list_(
                 print(terminal.table(rows, left=3))
 
 
+def _named(name: str, found: dict[str, Any]) -> dict[str, Any]:
+    """Return the entries of a name, of whatever kind they are."""
+    from augless import recipes
+
+    named = {
+        kind: {name: entries[name]} if isinstance(entries, dict) else [name]
+        for kind, entries in found.items()
+        if name in entries
+    }
+    if not named:
+        known = [*found, *(one for entries in found.values() for one in entries)]
+        meant = recipes.hint(name, known)
+        raise recipes.BadRecipe(
+            f"there is no kind or choice {name!r}{meant}\nkinds are: {', '.join(found)}"
+        )
+    return named
+
+
 def described(kind: type[Any]) -> dict[str, Any]:
     """Return what a component is and its knobs, from its own file."""
     from augless import knobs
@@ -101,7 +119,7 @@ def described(kind: type[Any]) -> dict[str, Any]:
     for name, knob in knobs.of(kind).items():
         limits = [knob.wanted] if _limited(knob) else []
         meaning = "; ".join([knob.meaning, *limits])
-        found[name] = {"default": _default(knob.field), "meaning": meaning}
+        found[name] = {"default": _default(knob), "meaning": meaning}
     return {"meaning": (kind.__doc__ or "").split("\n")[0], "knobs": found}
 
 
@@ -111,17 +129,19 @@ def _limited(knob: knobs.Knob) -> bool:
     return bool(knob.limits) or get_origin(knob.kind) is Literal or names
 
 
-def _default(knob: dataclasses.Field[Any]) -> str:
-    if knob.default is not dataclasses.MISSING:
-        return "none" if knob.default is None else str(knob.default)
-    if knob.default_factory is not dataclasses.MISSING:
-        value = knob.default_factory()
-        return type(value).__name__.lower() if dataclasses.is_dataclass(value) else str(value)
-    return "(must be given)"
+def _default(knob: knobs.Knob) -> str:
+    if knob.needed:
+        return "(must be given)"
+    value, factory = knob.field.default, knob.field.default_factory
+    if factory is not dataclasses.MISSING:
+        value = factory()
+    if dataclasses.is_dataclass(value) and knob.among is not None:
+        return next(name for name, kind in knob.among.choices.items() if kind is type(value))
+    return "none" if value is None else str(value)
 
 
 def doctor(as_json: options.Json = False) -> None:
-    """Say what is here and what is wrong: versions, devices, threads, disk, extras.
+    """Check versions, devices, threads, disk and extras.
 
     Example:
 

@@ -32,6 +32,8 @@ Device = Annotated[
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 
+Verbose = Annotated[bool, typer.Option("--verbose", help="Show all settings, defaults too.")]
+
 
 def set_threads(threads: int | None) -> None:
     """Have torch use so many threads, if that was asked for."""

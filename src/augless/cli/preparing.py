@@ -21,6 +21,7 @@ def prepare(
     download: Annotated[
         bool, typer.Option("--download", help="Fetch the files of a public corpus first.")
     ] = False,
+    verbose: options.Verbose = False,
     as_json: options.Json = False,
 ) -> None:
     """Turn raw parallel text into checked, binarised data.
@@ -53,7 +54,7 @@ def prepare(
     if as_json:
         print(terminal.as_json({"folder": str(prepared.folder), **prepared.manifest}))
         return
-    terminal.print_recipe(resolved.origins)
+    terminal.print_recipe(resolved.origins, verbose=verbose)
     print(summary(prepared))
 
 

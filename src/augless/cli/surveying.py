@@ -25,7 +25,7 @@ _PACE = 10.0  # seconds that a text takes, about
 
 @app.callback()
 def root() -> None:
-    """Let people rate what systems wrote, without knowing which; count and test the ratings.
+    """Let people rate what systems wrote, blind; test the ratings.
 
     Examples:
 

@@ -127,10 +127,13 @@ def as_json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, default=str)
 
 
-def print_recipe(origins: Mapping[str, tuple[Any, str]]) -> None:
-    """Print a resolved recipe and where each value came from."""
-    for key, (value, origin) in origins.items():
+def print_recipe(origins: Mapping[str, tuple[Any, str]], *, verbose: bool) -> None:
+    """Print what a recipe sets and where each value came from; the defaults too if verbose."""
+    given = {k: v for k, v in origins.items() if verbose or v[1] != "default"}
+    for key, (value, origin) in given.items():
         print(f"  {key} = {value!r}  ({origin})", file=sys.stderr)
+    if hidden := len(origins) - len(given):
+        print(f"  and {hidden} defaults, which --verbose shows", file=sys.stderr)
 
 
 def check_output(path: Path | None) -> None:

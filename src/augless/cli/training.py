@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -32,6 +33,7 @@ def train(
     tensorboard: Annotated[
         bool, typer.Option("--tensorboard", help="Write records for TensorBoard too.")
     ] = False,
+    verbose: options.Verbose = False,
     as_json: options.Json = False,
 ) -> None:
     """Train a model; the same command goes on where it stopped.
@@ -52,11 +54,16 @@ def train(
     from augless import recipes
     from augless.recipes import following
 
+    if os.environ.get("WORLD_SIZE", "1") != "1":
+        raise recipes.BadRecipe(
+            "augless train does not yet share a run among processes (data parallel)\n"
+            "start it once, without torchrun; --threads uses more cores"
+        )
     resolved = recipes.load(recipe, overrides or [])
     options.set_threads(threads)
     with terminal.Progress() as progress:
         if not as_json:
-            terminal.print_recipe(resolved.origins)
+            terminal.print_recipe(resolved.origins, verbose=verbose)
         trained, finished = following.train(
             resolved,
             folder=run,
@@ -89,6 +96,12 @@ def train(
     for what, spent in result.get("needed", {}).items():
         print(f"{what}: {spent['seconds']:,.1f} s, {spent['samples']:,} samples")
     print(f"best model: epoch {best['epoch']} of {result['epochs']}, {scores}")
+    settings = resolved.recipe.training
+    if result["epochs"] < settings.epochs:
+        print(
+            f"early stopping: no better {settings.metric} on the validation set in "
+            f"{settings.patience} epochs (training.patience)"
+        )
     print(trained.folder)
 
 
@@ -96,10 +109,14 @@ def line(record: Mapping[str, Any]) -> str:
     """Say a record in one line."""
     where = f"epoch {record['epoch']} step {record['step']:,}"
     terms = ", ".join(
-        f"loss {term['loss']:.4g} weight {term['weight']:.3f}" for term in record["terms"]
+        f"loss {term['loss']:.4g} per sentence, weight {term['weight']:.3f}"
+        for term in record["terms"]
     )
     if record["kind"] == "epoch":
-        scores = ", ".join(f"{name} {value:.4g}" for name, value in record["scores"].items())
+        units = {"loss": " per token"}
+        scores = ", ".join(
+            f"{name} {value:.4g}{units.get(name, '')}" for name, value in record["scores"].items()
+        )
         return f"{where} done: {terms}; validation: {scores}"
     speed = f"{record['tokens_per_second']:,.0f} tokens/s"
     norm = f"gradient {record['gradient_norm']:.3g}"

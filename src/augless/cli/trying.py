@@ -73,7 +73,7 @@ def trial(
     test: Files = None,
     as_json: options.Json = False,
 ) -> None:
-    """Find out whether it helps: train every method with every seed, compare, write a page.
+    """Compare methods: train each with several seeds, write a page.
 
     Examples:
 
@@ -152,7 +152,7 @@ def report(
     test: Files = None,
     as_json: options.Json = False,
 ) -> None:
-    """Write the page of a trial from what its runs have left, without running anything.
+    """Write the page of a trial again, without running anything.
 
     Examples:
 

@@ -38,7 +38,7 @@ def generate(
         bool, typer.Option("--json", help="Write a JSON object for each line.")
     ] = False,
 ) -> None:
-    """Write what a trained model answers to each line, in the order of the lines.
+    """Write what a trained model answers to each line.
 
     Examples:
 

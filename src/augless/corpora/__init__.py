@@ -28,21 +28,24 @@ from augless.corpora.published import (
 )
 from augless.corpora.reading import BadData, Pair, Tally
 from augless.corpora.toy import ToyDialogue, ToyGermanEnglish
+from augless.knobs import Choices
 
 # `Any`, so that a type checker lets every kind have knobs of its own.
-CORPORA: dict[str, type[Any]] = {
-    "files": Files,
-    "iwslt14-de-en": IWSLT14GermanEnglish,
-    "iwslt14-fr-en": IWSLT14FrenchEnglish,
-    "iwslt14-it-en": IWSLT14ItalianEnglish,
-    "iwslt15-en-vi": IWSLT15EnglishVietnamese,
-    "multi30k-de-en": Multi30kGermanEnglish,
-    "multi30k-fr-en": Multi30kFrenchEnglish,
-    "reddit": Reddit,
-    "tatoeba": Tatoeba,
-    "toy-de-en": ToyGermanEnglish,
-    "toy-dialogue": ToyDialogue,
-}
+CORPORA: dict[str, type[Any]] = Choices(
+    {
+        "files": Files,
+        "iwslt14-de-en": IWSLT14GermanEnglish,
+        "iwslt14-fr-en": IWSLT14FrenchEnglish,
+        "iwslt14-it-en": IWSLT14ItalianEnglish,
+        "iwslt15-en-vi": IWSLT15EnglishVietnamese,
+        "multi30k-de-en": Multi30kGermanEnglish,
+        "multi30k-fr-en": Multi30kFrenchEnglish,
+        "reddit": Reddit,
+        "tatoeba": Tatoeba,
+        "toy-de-en": ToyGermanEnglish,
+        "toy-dialogue": ToyDialogue,
+    }
+)
 
 __all__ = [
     "CORPORA",

@@ -44,6 +44,11 @@ class Files(Corpus):
     fields: Annotated[tuple[str, ...], "JSONL fields of source and target, if not `languages`"] = ()
     weight: Annotated[str, "TSV column, from 1, or JSONL field of each pair's weight"] = ""
     made: Annotated[str, "JSONL field of pairs that teach no vocabulary, as augment writes"] = ""
+    sample: Annotated[
+        int,
+        "at most so many training pairs and a third as many of other splits, evenly spread; 0: all",
+        Within(0, 10**12),
+    ] = 0
     empty: Annotated[Empty, "a pair with an empty side: refuse it, or drop the pair"] = "error"
 
     licence: ClassVar[str] = "yours"
@@ -91,6 +96,15 @@ class Files(Corpus):
         super().check()
 
     def _pairs(self, split: str, tally: Tally) -> Iterator[Pair]:
+        if not self.sample:
+            return self._all(split, tally)
+        most = self.sample if split == "train" else max(1, self.sample // 3)
+        total = sum(1 for _ in self._all(split, Tally()))
+        pairs = enumerate(self._all(split, tally))
+        share = min(most, total)
+        return (pair for i, pair in pairs if (i + 1) * share // total > i * share // total)
+
+    def _all(self, split: str, tally: Tally) -> Iterator[Pair]:
         paths = self._files()[split]
         if len(paths) == 2:
             return reading.parallel(paths[0], paths[1], self.empty, tally)

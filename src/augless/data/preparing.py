@@ -62,6 +62,9 @@ class Settings(Knobs):
         text.Subwords | text.Words, "how a vocabulary is learnt", Among("text.VOCABULARIES")
     ] = field(default_factory=text.Subwords)
     joint: Annotated[bool, "one vocabulary for both sides"] = True
+    codec: Annotated[
+        Path | None, "a run or prepared corpus: its tokens and vocabularies, none are learnt"
+    ] = None
     filters: Annotated[Filters, "which training pairs are left out"] = field(
         default_factory=Filters
     )
@@ -129,7 +132,11 @@ def fingerprint(corpus: corpora.Corpus, settings: Settings) -> str:
 
 def _knobs(settings: Settings) -> dict[str, Any]:
     learner = {type(settings.vocabulary).__name__: asdict(settings.vocabulary)}
-    return asdict(settings) | {"vocabulary": learner}
+    knobs = asdict(settings) | {"vocabulary": learner}
+    given = knobs.pop("codec")  # by content, not by place
+    if given is not None:
+        knobs["codec"] = [codec.fingerprint for codec in _taken(given)]
+    return knobs
 
 
 def _fingerprint(inputs: str, knobs: dict[str, Any]) -> str:
@@ -154,10 +161,14 @@ def _write(
     progress: Progress,
     header: dict[str, Any],
 ) -> None:
+    taken = None if settings.codec is None else _taken(settings.codec)
+    kind, lower = settings.tokeniser, settings.lowercase
     tokenisers = tuple(
-        text.Tokeniser(language=rules(name), kind=settings.tokeniser, lowercase=settings.lowercase)
+        text.Tokeniser(language=rules(name), kind=kind, lowercase=lower)
         for name in corpus.languages
     )
+    if taken is not None:
+        tokenisers = tuple(codec.tokeniser for codec in taken)
     held_out = frozenset(
         (text.normalise(pair.source), text.normalise(pair.target))
         for split in corpus.splits()
@@ -173,8 +184,9 @@ def _write(
             f"{names}: no training pair is left of {read}; most were dropped as {most!r}\n"
             "loosen text.filters (min_length, max_length, ratio)"
         )
-    progress("learning the vocabulary", 0, None)
-    codecs = _learn(settings, tokenisers, counts)
+    if taken is None:
+        progress("learning the vocabulary", 0, None)
+    codecs = taken or _learn(settings, tokenisers, counts)
     files = {
         str(c.save(folder / s).relative_to(folder))
         for c, s in zip(codecs, store.SIDES, strict=True)
@@ -262,6 +274,16 @@ def _without_duplicates(pairs: Iterable[corpora.Pair], first: bytearray) -> Iter
         if first[-1]:
             seen.add(identity)
             yield pair
+
+
+def _taken(folder: Path) -> list[text.Codec]:
+    """Read the codecs of a run or of a prepared corpus."""
+    try:
+        return [text.Codec.load(folder / side) for side in store.SIDES]
+    except (OSError, ValueError) as error:
+        raise corpora.BadData(
+            f"text.codec: {folder} is no run or prepared corpus ({error})"
+        ) from None
 
 
 def _learn(

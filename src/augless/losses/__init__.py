@@ -26,7 +26,7 @@ from torch.nn import functional
 from torch.utils import checkpoint
 
 from augless import contracts, transport
-from augless.knobs import Above, Among, AtMost, Knobs, Within
+from augless.knobs import Above, Among, AtMost, Choices, Knobs, Within
 from augless.losses import reading as passes
 from augless.losses.reading import Embeddings, Per, Reading, Soft, Tokens, at_least_float32, read
 
@@ -167,6 +167,10 @@ def evaluate(
     `keep`: up to so many MB of logits are kept for the backward pass, which otherwise computes them
     again, at the cost of a third more work in the output layer.
     """
+    for loss in losses:
+        if not isinstance(loss, Loss):
+            example = 'losses.LOSSES["cross-entropy"]()'
+            raise TypeError(f"{loss!r} is no loss; give a list of losses, such as [{example}]")
     outputs = [output] if isinstance(output, contracts.Output) else output
     # Autocast would send the products back to half precision.
     with torch.autocast(outputs[0].hidden.device.type, enabled=False):
@@ -356,9 +360,11 @@ def _divergence(p: Tensor, q: Tensor, projection: Tensor, bias: Tensor | None) -
 
 
 # `Any`, so that a type checker lets every kind have knobs of its own.
-LOSSES: dict[str, type[Any]] = {
-    "cross-entropy": CrossEntropy,
-    "euclidean": Euclidean,
-    "wasserstein": Wasserstein,
-    "r-drop": RDrop,
-}
+LOSSES: dict[str, type[Any]] = Choices(
+    {
+        "cross-entropy": CrossEntropy,
+        "euclidean": Euclidean,
+        "wasserstein": Wasserstein,
+        "r-drop": RDrop,
+    }
+)

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from augless import text
-from augless.knobs import Knobs, Within
+from augless.knobs import Choices, Knobs, Within
 
 if TYPE_CHECKING:
     from sacrebleu.metrics.base import Metric as SacreMetric
@@ -423,7 +423,7 @@ _LISTED: tuple[type[Metric], ...] = (
     BitsPerToken,
     NatsPerToken,
 )
-METRICS: dict[str, type[Any]] = {metric.name: metric for metric in _LISTED}
+METRICS: dict[str, type[Any]] = Choices({metric.name: metric for metric in _LISTED})
 
 
 @dataclass(frozen=True)

@@ -8,18 +8,21 @@ lists the kinds that recipes name; each is a dataclass of knobs with `build`.
 from typing import Any
 
 from augless.contracts import Output
+from augless.knobs import Choices
 from augless.models.contract import Model, State
 from augless.models.lstm import Lstm, PaperLstm
 from augless.models.parts import Architecture
 from augless.models.transformer import PaperTransformer, Transformer
 
 # `Any`, so that a type checker lets every kind have knobs of its own.
-MODELS: dict[str, type[Any]] = {
-    "lstm": Lstm,
-    "paper-lstm": PaperLstm,
-    "transformer": Transformer,
-    "paper-transformer": PaperTransformer,
-}
+MODELS: dict[str, type[Any]] = Choices(
+    {
+        "lstm": Lstm,
+        "paper-lstm": PaperLstm,
+        "transformer": Transformer,
+        "paper-transformer": PaperTransformer,
+    }
+)
 
 __all__ = [
     "MODELS",

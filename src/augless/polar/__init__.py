@@ -12,6 +12,7 @@ serves every radius. Derivations, errata and choices: docs/paper.md.
 
 from typing import Any
 
+from augless.knobs import Choices
 from augless.polar.controls import Averaged, Control, Falling, Matched, Shuffled
 from augless.polar.neighbours import Neighbours, phi
 from augless.polar.objective import Objective
@@ -29,20 +30,22 @@ from augless.polar.weightings import (
 )
 
 # `Any`, so that a type checker lets every kind have knobs of its own.
-WEIGHTINGS: dict[str, type[Any]] = {
-    "plain": Plain,
-    "constant": Constant,
-    "matched": Matched,
-    "averaged": Averaged,
-    "shuffled": Shuffled,
-    "linear": Linear,
-    "uniform": Uniform,
-    "exponential": Exponential,
-    "point": Point,
-    "empirical": Empirical,
-    "falling": Falling,
-    "focal": Focal,
-}
+WEIGHTINGS: dict[str, type[Any]] = Choices(
+    {
+        "plain": Plain,
+        "constant": Constant,
+        "matched": Matched,
+        "averaged": Averaged,
+        "shuffled": Shuffled,
+        "linear": Linear,
+        "uniform": Uniform,
+        "exponential": Exponential,
+        "point": Point,
+        "empirical": Empirical,
+        "falling": Falling,
+        "focal": Focal,
+    }
+)
 
 __all__ = [
     "WEIGHTINGS",

@@ -12,6 +12,9 @@ from augless import ranks as processes
 from augless.polar.controls import Averaged, Control, Shuffled, Window
 from augless.polar.weightings import Weighting, check_losses, result_type, work_type
 
+PATIENCE = 32
+"""batches without an optimiser step, after which it is asked whether there is one"""
+
 
 class Objective:
     """A weighting with its two running means, for any PyTorch loop (`shuffled`: and its window).
@@ -64,7 +67,8 @@ class Objective:
 
     def __call__(self, losses: Tensor) -> Tensor:
         """Return the mean transformed loss: (B,) -> (), its gradient the weighted mean."""
-        return self.per_sample(losses).mean()
+        values = self.per_sample(losses)
+        return values.sum() / max(1, len(values))  # of an empty batch 0, not NaN
 
     def per_sample(self, losses: Tensor, counts: Tensor | None = None) -> Tensor:
         """Return the transformed losses, (B,) -> (B,), for a reduction of your own.
@@ -162,10 +166,11 @@ class Objective:
         sums = torch.stack([(counts * values).sum(), count, *weighted])
         self._sums = sums if self._sums is None else self._sums + sums
         self._calls += 1
-        if self._calls == 1_000:
+        if self._calls == PATIENCE:
             warnings.warn(
-                "1,000 batches without an optimiser step: the running means stand still. "
-                "Give Objective the optimiser that steps, or call its step().",
+                f"{PATIENCE} batches without an optimiser step: the running means stand still. "
+                "Give Objective the optimiser that steps, or call its step(). "
+                "If gradients are accumulated over so many batches, all is well.",
                 stacklevel=4,
             )
 

@@ -41,8 +41,9 @@ AUGMENTED = "augmented"
 _CONTENT = "augment.content"
 _REVERSE = 1  # makes another seed of a seed
 
-# Knobs that change no bit of the model: they may differ between two sittings of a run.
-FREE = ("training.log_every", "training.save_every", "training.keep")
+# Knobs that change no bit of the model, or whose content is in the corpus' fingerprint: they may
+# differ when a run is resumed.
+FREE = ("training.log_every", "training.save_every", "training.keep", "text.codec")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -244,6 +245,7 @@ def reverse(resolved: Resolved[Recipe]) -> Resolved[Recipe]:
         recipe,
         corpus=augmentation.Reversed.of(recipe.corpus),
         augment=None,
+        text=dataclasses.replace(recipe.text, codec=None),  # which would have its sides swapped
         terms=tuple(dataclasses.replace(term, weighting=plain) for term in recipe.terms),
         training=dataclasses.replace(recipe.training, start=None),
         seed=draws.number((recipe.seed, _REVERSE)),

@@ -44,6 +44,12 @@ class Resolved(Generic[Kind]):
         return {key: _plain(value) for key, (value, _) in self.origins.items()}
 
     @property
+    def suggested(self) -> dict[str, Any]:
+        """What nobody gave and the corpus decided: dotted key -> value."""
+        known = ("default", "recipe", "command line")
+        return {key: value for key, (value, origin) in self.origins.items() if origin not in known}
+
+    @property
     def fingerprint(self) -> str:
         """SHA-256 of all values: two recipes with the same one are the same."""
         return hashlib.sha256(json.dumps(self.values, sort_keys=True).encode()).hexdigest()

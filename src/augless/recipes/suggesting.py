@@ -99,10 +99,10 @@ def _suggested(values: Mapping[str, Any], size: Size) -> Iterator[tuple[str, Any
     settings = {k: v for k, v in _table(values.get("training")).items() if v != AUTO}
     joint = _table(values.get("text")).get("joint", True)
     yield "text.vocabulary.size", _rounded(22 * size.words**0.4, 300, 16_000)
-    yield "model.dropout", 0.4 if pairs < 5_000 else 0.3 if pairs < 50_000 else 0.2
+    yield "model.dropout", _by_size(pairs, (5_000, 0.5), (20_000, 0.4), (100_000, 0.3), rest=0.2)
     yield "model.tie", "all" if joint else "output"
-    batch = settings.get("batch", 16 if pairs < 20_000 else 32 if pairs < 100_000 else 64)
-    epochs = settings.get("epochs", min(20, max(6, round(45 * pairs**-0.16))))
+    batch = settings.get("batch", _by_size(pairs, (2_000, 8), (20_000, 16), (100_000, 32), rest=64))
+    epochs = settings.get("epochs", min(20, max(6, round(75 * pairs**-0.195))))
     yield "training.batch", batch
     yield "training.epochs", epochs
     yield "training.patience", max(3, epochs // 4) if isinstance(epochs, int) else 3
@@ -110,12 +110,22 @@ def _suggested(values: Mapping[str, Any], size: Size) -> Iterator[tuple[str, Any
     whole = isinstance(batch, int) and isinstance(epochs, int) and batch > 0
     steps = epochs * math.ceil(pairs / batch) if whole and by_sentences else 4_000
     # Attention forms early or not at all: a short warm-up to a high rate, then down to 0.
-    rate = 0.004 if "lstm" in str(_table(values.get("model")).get("name", "lstm")) else 0.001
+    # Narrow models take, and need, a higher one.
+    model = _table(values.get("model"))
+    hidden = model.get("hidden", 256)
+    rate = 0.001
+    if "lstm" in str(model.get("name", "lstm")):
+        rate = min(0.016, 1.024 / hidden) if isinstance(hidden, int) and hidden > 0 else 0.004
     warmup = min(1_000, max(1, steps // 20))
     yield "training.optimizer.name", "adam"
     yield "training.optimizer.rate", rate
     yield "training.optimizer.warmup", warmup
     yield "training.optimizer.schedule", "linear"
+
+
+def _by_size(pairs: int, *steps: tuple[int, Any], rest: Any) -> Any:
+    """Return what belongs to a number of pairs: the first whose bound is above it."""
+    return next((value for bound, value in steps if pairs < bound), rest)
 
 
 def _rounded(value: float, low: int, high: int) -> int:

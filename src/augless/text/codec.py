@@ -41,6 +41,9 @@ class Codec:
     def __len__(self) -> int:
         return len(self.vocabulary)
 
+    def __repr__(self) -> str:
+        return f"Codec({self.tokeniser!r}, {self.vocabulary!r})"
+
     def __reduce__(self) -> tuple[type["Codec"], tuple[Any, Any]]:
         # What was memoised stays behind when a codec is handed to another process.
         return Codec, (self.tokeniser, self.vocabulary)

@@ -49,6 +49,9 @@ class Vocabulary:
     def __len__(self) -> int:
         return len(SPECIALS) + len(self.pieces)
 
+    def __repr__(self) -> str:
+        return f"Vocabulary({len(self):,} {'words' if self.merges is None else 'subwords'})"
+
     def __reduce__(self) -> tuple[type["Vocabulary"], tuple[Any, Any]]:
         return Vocabulary, (self.pieces, self.merges)
 

@@ -10,14 +10,14 @@ from typing import Annotated, Any, Literal
 import torch
 from torch import nn
 
-from augless.knobs import AtLeast, Below, Knobs, Within
+from augless.knobs import AtLeast, Below, Choices, Knobs, Within
 
 
 @dataclass(frozen=True, kw_only=True)
 class Sgd(Knobs):
     """Stochastic gradient descent with the paper's schedule."""
 
-    rate: Annotated[float, "learning rate", Within(0, 1e30)] = 1.0
+    rate: Annotated[float, "learning rate", Within(0, 1e38)] = 1.0
     momentum: Annotated[
         float, "share of the last step that goes into the next", AtLeast(0), Below(1)
     ] = 0.0
@@ -84,4 +84,4 @@ class AdamW(Adam):
 
 
 # `Any`, so that a type checker lets every kind have knobs of its own.
-OPTIMIZERS: dict[str, type[Any]] = {"sgd": Sgd, "adam": Adam, "adamw": AdamW}
+OPTIMIZERS: dict[str, type[Any]] = Choices({"sgd": Sgd, "adam": Adam, "adamw": AdamW})

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib import resources
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -268,7 +268,16 @@ def own(
         key, equals, _ = change.partition("=")
         theirs = bool(equals) and key.split(".")[0] not in KEYS
         given.append(f"overrides.{change}" if theirs else change)
-    return Plan.load(_OWN, given)
+    plan = Plan.load(_OWN, given)
+    (label, base), *_ = plan.recipes.items()
+    overrides = spelling.written(plan.overrides) + spelling.written(base.overrides)
+    try:
+        suggested = recipes.load(base.recipe, overrides).suggested
+    except recipes.BadRecipe as error:
+        raise BadPlan(str(error)) from None
+    # Written down, so that the plan means the same when the files have grown or are gone.
+    whole = replace(base, overrides=base.overrides | suggested)
+    return replace(plan, recipes=plan.recipes | {label: whole})
 
 
 def _read(plan: str) -> tuple[str, dict[str, Any]]:
@@ -490,6 +499,10 @@ def _strings(where: str, value: Any) -> list[str]:
 
 
 def _numbers(where: str, value: Any) -> list[int]:
+    if isinstance(value, int):  # seeds=1
+        value = [value]
+    elif isinstance(value, str):  # seeds=1,2
+        value = [int(one) if one.isascii() and one.isdigit() else one for one in value.split(",")]
     fine = isinstance(value, list) and all(
         isinstance(n, int) and not isinstance(n, bool) and n >= 0 for n in value
     )
