@@ -1,6 +1,7 @@
 """Time masked-LM augmentation against nlpaug, and back-translation against generate.
 
-    python bench/augment.py [--peer PYTHON] [--data FILE.gz] [--lines 5000]
+    python -m venv peer && peer/bin/pip install torch nlpaug 'transformers<5'
+    python bench/augment.py --peer peer/bin/python [--data FILE.gz] [--lines 5000]
 
 The same small BERT, trained for a moment on the lines and saved, rewrites 15 % of the words of the
 same sentences, drawing among 10: here, and by nlpaug's ContextualWordEmbsAug under the interpreter
