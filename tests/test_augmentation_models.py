@@ -184,7 +184,7 @@ def test_a_clear_choice_survives_any_rounding(logits, count, key):
     logits = np.sort(np.array(logits))[::-1]
     count = min(count, len(logits))
     noise = draws.gumbels((key,), np.arange(len(logits)))
-    if not masked._clear(logits, logits + noise, count):
+    if not masked._clear(logits[None], (logits + noise)[None], count)[0]:
         return
     random = np.random.default_rng(abs(key))
     best = int((logits + noise)[:count].argmax())
