@@ -164,18 +164,12 @@ def _with_run(
     progress: terminal.Progress,
 ) -> augmentation.BackTranslation:
     """Train a model of the reverse direction, or find it trained."""
-    from augless import augmentation, recipes
+    from augless import recipes
     from augless.cli import training
     from augless.recipes import following
 
-    resolved = recipes.load(recipe, overrides)
-    turned = augmentation.Reversed.of(resolved.recipe.corpus)
-    reverse = dataclasses.replace(
-        resolved,
-        name=f"{resolved.name}-reverse",
-        recipe=dataclasses.replace(resolved.recipe, corpus=turned),
-    )
-    source, target = turned.languages
+    reverse = following.reverse(recipes.load(recipe, overrides))
+    source, target = reverse.recipe.corpus.languages
     progress.say(f"training a model from {source} to {target} first")
     run, finished = following.train(
         reverse,
@@ -189,7 +183,7 @@ def _with_run(
     )
     if not finished:
         _stopped(stop)
-    return dataclasses.replace(chosen, run=run.folder)
+    return chosen.with_reverse(run.folder)
 
 
 def _stopped(stop: terminal.Stop) -> NoReturn:

@@ -47,6 +47,8 @@ def train(
       training.optimizer=adam
 
       augless train toy-de-en terms.0.weighting=exponential seed=2 --max-minutes 10
+
+      augless train toy-de-en augment=back-translation augment.w=0.5
     """
     stop = terminal.Stop()
     stop.listen()
@@ -91,6 +93,8 @@ def train(
     if as_json:
         print(terminal.as_json({"run": str(trained.folder), **dataclasses.asdict(result)}))
         return
+    for what, spent in result.needed.items():
+        terminal.show(f"{what}: {spent.seconds:,.1f} s, {spent.samples:,} samples")
     scores = ", ".join(
         f"{name} {math.nan if value is None else value:.4g}"
         for name, value in result.best.scores.items()

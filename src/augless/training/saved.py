@@ -86,6 +86,14 @@ class Kept(Knobs):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Spent(Knobs):
+    """What something took that was needed before training."""
+
+    seconds: Annotated[float, "that it took", Within(0, 1e12)]
+    samples: Annotated[int, "pairs or texts that it saw", Within(0, _MOST)]
+
+
+@dataclass(frozen=True, kw_only=True)
 class Outcome(Knobs):
     """What result.json of a training says."""
 
@@ -95,6 +103,9 @@ class Outcome(Knobs):
     tokens: Annotated[int, "target tokens that were seen", Within(0, _MOST)]
     seconds: Annotated[float, "that it took", Within(0, 1e12)]
     best: Annotated[Kept, "the model that was kept"]
+    needed: Annotated[dict[str, Spent], "what was done before training, such as augmentation"] = (
+        field(default_factory=dict)
+    )
 
 
 def outcome(run: runs.Run) -> Outcome | None:
