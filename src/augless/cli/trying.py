@@ -6,6 +6,7 @@ import dataclasses
 import hashlib
 import math
 import os
+import re
 import shlex
 import sys
 from pathlib import Path
@@ -38,7 +39,14 @@ PlanOrFolder = Annotated[
         autocompletion=_plans,
     ),
 ]
-Small = Annotated[bool, typer.Option("--small", help="At the plan's scale for a laptop.")]
+Small = Annotated[
+    bool,
+    typer.Option(
+        "--small",
+        "--quick",
+        help="At the plan's scale for a laptop; on own files, a first answer in some 10 minutes.",
+    ),
+]
 Out = Annotated[Path, typer.Option(help="Where trials are kept.")]
 Records = Annotated[
     Path | None,
@@ -68,6 +76,10 @@ def trial(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="List the runs and how long they will take.")
     ] = False,
+    write_plan: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write the plan to a file to edit; run nothing."),
+    ] = None,
     train: Files = None,
     valid: Files = None,
     test: Files = None,
@@ -79,6 +91,8 @@ def trial(
 
       augless trial demo
 
+      augless trial --train a.de a.en --valid b.de b.en --test c.de c.en --quick
+
       augless trial --train a.de a.en --valid b.de b.en --test c.de c.en
 
       augless trial table1 --small --dry-run
@@ -88,6 +102,12 @@ def trial(
     files = {"train": train, "valid": valid, "test": test}
     chosen = _chosen(plan, overrides or [], small, files)
     root = _root(out, chosen, files)
+    if write_plan is not None:
+        terminal.check_output(write_plan)
+        with terminal.output(write_plan) as file:
+            file.write(chosen.as_toml())
+        print(f"next: augless trial {shlex.quote(str(write_plan))}")
+        return
     jobs = jobs or len(os.sched_getaffinity(0))
     if dry_run:
         with terminal.Progress() as progress:
@@ -214,12 +234,17 @@ def _chosen(
             "give a plan, or all of --train, --valid and --test with two files each\n"
             f"plans: {', '.join(trials.shipped())}"
         )
-    if small:
-        raise recipes.BadRecipe("--small is a scale of plans, and there is none for own files")
     endings = [_ending(path) for path in given["train"]]
     alike = len({*endings}) < len(endings)  # as of a.src.txt and a.tgt.txt: no languages
     languages = ["source", "target"] if alike else endings
-    return trials.own(**given, languages=languages, changes=overrides)
+    return trials.own(
+        train=given["train"],
+        valid=given["valid"],
+        test=given["test"],
+        languages=languages,
+        changes=overrides,
+        quick=small,
+    )
 
 
 def _ending(path: Path) -> str:
@@ -231,11 +256,15 @@ def _ending(path: Path) -> str:
 
 
 def _root(out: Path, plan: trials.Plan, files: _Given) -> Path:
-    """Return where a trial is kept: one on own files by where these are."""
+    """Return where a trial is kept; of own files it has the name of their folder."""
     paths = [os.fsencode(path.absolute()) for pair in files.values() if pair for path in pair]
+    name = f"{plan.name}-small" if plan.small else plan.name
     if paths:
-        return out / f"own-{hashlib.sha256(bytes(1).join(paths)).hexdigest()[:6]}"
-    return out / (f"{plan.name}-small" if plan.small else plan.name)
+        assert files["train"] is not None
+        home = re.sub(r"[^\w-]+", "-", files["train"][0].absolute().parent.name).strip("-") or "own"
+        digest = hashlib.sha256(bytes(1).join(paths)).hexdigest()[:6]
+        name = f"{home}-quick-{digest}" if plan.small else f"{home}-{digest}"
+    return out / name
 
 
 def _warn(root: Path, plan: trials.Plan) -> None:

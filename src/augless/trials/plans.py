@@ -22,6 +22,9 @@ Published = dict[str, dict[str, float]]
 View = Literal["table", "samples", "sweep"]
 
 _METRIC = "bleu"
+CONTROLS = ("matched", "averaged", "shuffled")
+"""kinds of control; names of weightings"""
+_RATE = "training.optimizer.rate"
 _OWN = "own"  # followed with somebody's files only
 
 
@@ -39,7 +42,10 @@ class Method:
 
     overrides: Values = field(default_factory=dict)
     matches: str | None = None
-    """the method whose mean weights it gives to all samples of a batch: that method's control"""
+    """the method whose weights it gives to samples without regard to their loss: its control"""
+    kind: str = "matched"
+    """how: every sample its batch's mean weight (matched) or the running mean (averaged), or each
+    the weight of another one (shuffled)"""
     published: Published = field(default_factory=dict)
     series: str | None = None
     """the line of a figure that it is a point of"""
@@ -275,10 +281,12 @@ def own(
     test: Iterable[str | Path],
     languages: Iterable[str] = ("source", "target"),
     changes: Iterable[str] = (),
+    quick: bool = False,
 ) -> Plan:
     """Plan a trial on somebody's own files: two files (source, target) a split, or one of both.
 
-    `changes` are key=value: what is no key of a plan is one of a recipe.
+    `changes` are key=value: what is no key of a plan is one of a recipe. `quick` plans a first
+    answer: a sample of the pairs, a narrow model, two seeds.
     """
     files = {"train": train, "valid": valid, "test": test}
     # Absolute, so that the plan can be followed from anywhere.
@@ -289,16 +297,26 @@ def own(
         key, equals, _ = change.partition("=")
         theirs = bool(equals) and key.split(".")[0] not in KEYS
         given.append(f"overrides.{change}" if theirs else change)
-    plan = Plan.load(_OWN, given)
+    plan = Plan.load(_OWN, given, small=quick)
     (label, base), *_ = plan.recipes.items()
     overrides = spelling.written(plan.overrides) + spelling.written(base.overrides)
     try:
-        suggested = recipes.load(base.recipe, overrides).suggested
+        resolved = recipes.load(base.recipe, overrides)
+        suggested, rate = resolved.suggested, resolved.values[_RATE]
     except recipes.BadRecipe as error:
         raise BadPlan(str(error)) from None
     # Written down, so that the plan means the same when the files have grown or are gone.
     whole = replace(base, overrides=base.overrides | suggested)
-    return replace(plan, recipes=plan.recipes | {label: whole})
+    spaces = {method: _rates(space, rate) for method, space in plan.tune.items()}
+    return replace(plan, recipes=plan.recipes | {label: whole}, tune=spaces)
+
+
+def _rates(space: Space, suggested: float) -> Space:
+    """Return a space whose learning rates are given as multiples of the suggested one."""
+    factors = space.get(_RATE)
+    if not isinstance(factors, list):
+        return space
+    return space | {_RATE: [float(f"{one * suggested:.3g}") for one in factors]}
 
 
 def _read(plan: str) -> tuple[str, dict[str, Any]]:
@@ -369,11 +387,14 @@ def _method(
     table = dict(given)
     published = _published(f"{where}.published", table.pop("published", {}), metric, labels)
     matches, series, at = (table.pop(key, None) for key in ("matches", "series", "at"))
+    kind = keys.string(f"{where}.kind", table.pop("kind", Method.kind))
+    keys.known(f"{where}.kind", kind, CONTROLS)
     if at is not None and (isinstance(at, bool) or not isinstance(at, int | float)):
         raise BadPlan(f"{where}.at is {at!r}; it must be a number")
     return Method(
         overrides=keys.flat(table),
         matches=None if matches is None else keys.string(f"{where}.matches", matches),
+        kind=kind,
         published=published,
         series=None if series is None else keys.string(f"{where}.series", series),
         at=None if at is None else float(at),
