@@ -654,6 +654,8 @@ def test_the_paper_stands_beside_ours():
         ({"seeds": [1, 1]}, "seeds are [1, 1]; they must be different"),
         ({"seeds": ["a"]}, "seeds is ['a']; it must be whole numbers"),
         ({"seeds": []}, "seeds are []"),
+        ({"seeds": "1,²"}, "seeds is [1, '²']; it must be whole numbers"),
+        ({"seeds": "1," + "9" * 5000}, "it must be whole numbers"),
         ({"recipes": ["a", "a"]}, "two of the same name"),
         ({"recipes": {"a": {}}}, "recipes.a.recipe is not given"),
         ({"methods": {}}, "at least one recipe and one method"),
@@ -724,6 +726,8 @@ def test_a_plan_can_be_changed_key_by_key():
     ]
     plan = trials.Plan.load("figure2", changes)
     assert plan.seeds == (7,)
+    assert trials.Plan.load("figure2", ["seeds=7"]).seeds == (7,)
+    assert trials.Plan.load("figure2", ["seeds=7,9"]).seeds == (7, 9)
     chosen = {"training.watch": ["test"], "training.metric": "bleu-tokenised"}
     assert plan.overrides == {"training.epochs": 3, **chosen}
     assert plan.recipes["De-En"].overrides == {"corpus.path": "elsewhere"}

@@ -139,7 +139,7 @@ def test_trials_on_other_files_have_other_folders(asked, place):
     ("arguments", "message"),
     [
         (("trial", *OWN, "seed=9"), "seeds = ["),
-        (("trial", *OWN, "seeds=9"), "seeds is 9"),
+        (("trial", *OWN, "seeds=-9"), "seeds is [-9]"),
         (("trial", *OWN, "training.epoch=9"), "did you mean 'epochs'"),
         (("trial", *OWN, "--small"), "--small"),
         (("trial", "demo", "name=../escaped"), "names a folder"),

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from augless import recipes
 from augless.trials.facts import Values
+
+_DIGITS = re.compile("[0-9]{1,18}")  # Python reads no number of thousands of digits
 
 
 class BadPlan(recipes.BadRecipe):
@@ -85,7 +88,7 @@ def numbers(where: str, value: Any) -> list[int]:
     if isinstance(value, int):  # seeds=1
         value = [value]
     elif isinstance(value, str):  # seeds=1,2
-        value = [int(one) if one.isascii() and one.isdigit() else one for one in value.split(",")]
+        value = [int(one) if _DIGITS.fullmatch(one) else one for one in value.split(",")]
     fine = isinstance(value, list) and all(
         isinstance(n, int) and not isinstance(n, bool) and n >= 0 for n in value
     )
