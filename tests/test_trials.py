@@ -93,6 +93,14 @@ def test_a_trial_fills_the_table_and_a_failed_run_stops_no_other(reference):
     assert table["matched"].cells["toy-de-en"].control is None
     assert table["broken"].cells["toy-de-en"].failures.keys() == {1, 2}
     assert table["plain"].cells["toy-de-en"].samples == 96
+    # Six batches teach no model to speak, which is said before all of them have failed to.
+    alarm = statuses[-1].alarm
+    assert alarm.startswith(
+        "plain on toy-de-en, seed 1: its outputs tell nothing: 10 of 10 outputs"
+    )
+    assert any(status.alarm == alarm for status in statuses if status.done < 10)
+    found = next(entry.record for entry in trial.entries if entry.method == "plain")
+    assert found.fault == records.fault_of(found) and found.fault in alarm
     assert statuses[-1].failed == 2
     assert statuses[-1].done + statuses[-1].failed == statuses[-1].total == 12
 

@@ -67,7 +67,8 @@ class Facts:
     inputs: tuple[facts.Input, ...] = ()
     """files that the corpus was read from; older records have none"""
     fault: str = ""
-    """what is wrong with its outputs on the test set as a whole, in words; see `fault_of`"""
+    """what is wrong with its outputs as a whole, in words: those of the test set, or, of a run that
+    tuning tried, of the validation set; see `fault_of`"""
 
     @functools.cached_property
     def terms(self) -> tuple[facts.Term, ...]:

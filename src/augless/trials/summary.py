@@ -199,7 +199,8 @@ def alarm(record: Record, metric: str) -> str:
     """Say of a finished run, at once, that no comparison can be read from it; else nothing."""
     if fault := fault_of(record):
         return f"its outputs tell nothing: {fault}; {metrics.ADVICE}"
-    value = record.value("test", metric)
+    known = (record.value(split, metric) for split in ("test", "valid"))
+    value = next((value for value in known if value is not None), None)
     if value is not None and metrics.near_zero(metric, value):
         return f"its {metric} of {value:.2f} is too near 0 to compare anything; {metrics.ADVICE}"
     return ""
