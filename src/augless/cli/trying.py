@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from augless import knobs
 from augless.cli import options, terminal, watching
 from augless.errors import STOPPED, code_of_all
 
@@ -56,9 +57,10 @@ def trial(
     overrides: options.Overrides = None,
     small: Small = False,
     jobs: Annotated[
-        int | None, typer.Option(min=1, help="Runs at once; else as many as there are cores.")
+        int | None,
+        typer.Option(min=1, max=1024, help="Runs at once; else as many as there are cores."),
     ] = None,
-    threads: Annotated[int, typer.Option(min=1, help="Threads of each run.")] = 1,
+    threads: Annotated[int, typer.Option(min=1, max=1024, help="Threads of each run.")] = 1,
     out: Out = Path("trials"),
     records: Records = None,
     device: options.Device = "cpu",
@@ -235,10 +237,18 @@ def _ending(path: Path) -> str:
 
 def _root(out: Path, plan: trials.Plan, files: _Given) -> Path:
     """Return where a trial is kept: one on own files by where these are."""
+    from augless import recipes
+
     paths = [os.fsencode(path.absolute()) for pair in files.values() if pair for path in pair]
     if paths:
         return out / f"own-{hashlib.sha256(bytes(1).join(paths)).hexdigest()[:6]}"
-    return out / (f"{plan.name}-small" if plan.small else plan.name)
+    name = f"{plan.name}-small" if plan.small else plan.name
+    if name.startswith(".") or "/" in name or not name.isprintable() or len(name) > 200:
+        raise recipes.BadRecipe(
+            f"name is {knobs.shown(plan.name)}; it names a folder, so it may have no /, "
+            "nothing unprintable and no dot in front"
+        )
+    return out / name
 
 
 def _warn(root: Path, plan: trials.Plan) -> None:
