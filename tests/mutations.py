@@ -78,7 +78,7 @@ def _change(draw, holder, key):
     if kind == "gone":
         del holder[key]
     elif kind == "more" and isinstance(holder, dict):
-        holder[draw(st.sampled_from(NAMES) | st.text(max_size=8))] = draw(JUNK)
+        holder[draw(st.sampled_from(NAMES) | st.text(max_size=8))] = copy.deepcopy(draw(JUNK))
     elif kind == "twice" and isinstance(holder, list):
         holder.extend(copy.deepcopy(holder)[: draw(st.integers(0, 5))])
     elif kind == "fitting" and isinstance(value, int | float):
@@ -88,7 +88,7 @@ def _change(draw, holder, key):
     elif kind == "fitting" and isinstance(value, list):
         holder[key] = value[: draw(st.integers(0, len(value)))]
     else:
-        holder[key] = draw(JUNK)
+        holder[key] = copy.deepcopy(draw(JUNK))  # a later change must not reach the next example
 
 
 def _plain(document):

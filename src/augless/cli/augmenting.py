@@ -51,8 +51,10 @@ def augment(
     out: Annotated[
         Path, typer.Option(help="The folder to make; it appears when it is whole.")
     ] = ...,  # type: ignore[assignment]  # typer's way to say that it must be given
-    seed: Annotated[int, typer.Option(min=0, help="Decides every draw.")] = 1,
-    workers: Annotated[int, typer.Option(min=1, help="Processes; they change no byte.")] = 1,
+    seed: Annotated[int, typer.Option(min=0, max=2**63 - 1, help="Decides every draw.")] = 1,
+    workers: Annotated[
+        int, typer.Option(min=1, max=256, help="Processes; they change no byte.")
+    ] = 1,
     data: Annotated[
         Path, typer.Option(help="Where prepared corpora and an endpoint's answers are kept.")
     ] = Path("data"),

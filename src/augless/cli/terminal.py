@@ -16,6 +16,8 @@ from typing import IO, Any
 from augless import storage
 from augless.errors import STOPPED
 
+_LONGEST = 1_000  # characters of a line of a message
+
 
 class Progress:
     """Progress on stderr: a bar with the time left on a terminal, a line now and then elsewhere."""
@@ -124,8 +126,10 @@ def visible(text: str) -> str:
 
 
 def say(what: object) -> None:
-    """Print a message on stderr, whatever characters the files had that it speaks of."""
-    print(f"augless: {visible(str(what))}", file=sys.stderr)
+    """Print a message on stderr, whatever the files had that it speaks of; long lines are cut."""
+    lines = visible(f"augless: {what}").split("\n")
+    cut = (line if len(line) <= _LONGEST else f"{line[:_LONGEST]}..." for line in lines)
+    print("\n".join(cut), file=sys.stderr)
 
 
 def show(what: object) -> None:

@@ -64,9 +64,10 @@ def trial(
     overrides: options.Overrides = None,
     small: Small = False,
     jobs: Annotated[
-        int | None, typer.Option(min=1, help="Runs at once; else as many as there are cores.")
+        int | None,
+        typer.Option(min=1, max=1024, help="Runs at once; else as many as there are cores."),
     ] = None,
-    threads: Annotated[int, typer.Option(min=1, help="Threads of each run.")] = 1,
+    threads: Annotated[int, typer.Option(min=1, max=1024, help="Threads of each run.")] = 1,
     out: Out = Path("trials"),
     records: Records = None,
     device: options.Device = "cpu",

@@ -114,6 +114,8 @@ def lines(path: Path) -> Iterator[str]:
         for block in corpora.reading.blocks(path, corpora.Tally()):
             yield from block
         return
+    if sys.stdin is None:
+        raise OSError("standard input is closed; name a file")
     longest = corpora.reading.LONGEST
     for number in itertools.count(1):
         raw = sys.stdin.buffer.readline(longest + 2)  # no more is held, however long the line

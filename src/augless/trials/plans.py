@@ -10,7 +10,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from augless import metrics, recipes
+from augless import knobs, metrics, recipes
 from augless.recipes import reading
 from augless.trials import keys, spelling
 from augless.trials.facts import LOSS, Values
@@ -107,8 +107,12 @@ class Plan:
     def __post_init__(self) -> None:
         if not self.recipes or not self.methods:
             raise BadPlan(f"{self.name}: a plan needs at least one recipe and one method")
-        if Path(self.name).name != self.name or self.name.startswith("."):
-            raise BadPlan(f"name is {self.name!r}; it names a folder, so no / and no dot in front")
+        whole = Path(self.name).name == self.name and not self.name.startswith(".")
+        if not whole or not self.name.isprintable() or len(self.name) > 200:
+            raise BadPlan(
+                f"name is {knobs.shown(self.name)}; it names a folder, so it may have no /, "
+                "nothing unprintable and no dot in front"
+            )
         if not self.seeds or len({*self.seeds}) < len(self.seeds) or min(self.seeds) < 0:
             raise BadPlan(f"seeds are {list(self.seeds)}; they must be different, 0 or more")
         for key, method in (("baseline", self.baseline), ("control", self.control)):
