@@ -9,8 +9,8 @@ from augless.cli import describing
 HEAD = """# All keys of a recipe
 
 Written by `make figures` from the code; `augless list` shows the same. A key is set on the command
-line (`augless train toy-de-en training.epochs=5`) or in a recipe's TOML. Where a choice is named, its
-own keys follow: `model=transformer model.layers=3`.
+line (`augless train toy-de-en training.epochs=5`) or in a recipe's TOML. Where a choice is named,
+its own keys follow: `model=transformer model.layers=3`.
 """
 
 # How the keys of each kind begin, and what they are; in the order of a recipe.
