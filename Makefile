@@ -24,8 +24,9 @@ fix: .venv/.installed ## format, and fix what a machine can
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-figures: .venv/.installed ## the pictures of the README and the docs
+figures: .venv/.installed ## the pictures of the README and the docs, and docs/reference.md
 	$(BIN)/python docs/figures.py
+	$(BIN)/python docs/reference.py
 
 bench: .venv/.bench ## speed, as ratios against peers measured in the same run
 	for script in $(filter-out bench/mutants.py,$(wildcard bench/*.py)); do $(BIN)/python $$script || exit 1; done

@@ -19,6 +19,7 @@ from typing import Any
 
 import corruption
 import disk
+import hostile
 import ratings
 import surveys
 import untrusted
@@ -94,6 +95,8 @@ ROWS: dict[str, Callable[[int], Iterator[bool]]] = {
     "disk": disk.row,
     "kill": kill,
     "ratings": ratings.row,
+    "recipes": hostile.recipes,
+    "records": hostile.records,
     "survey": surveys.server,
     "text": text,
     "transport": transport,

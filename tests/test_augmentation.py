@@ -412,6 +412,12 @@ def test_words_are_letters_and_what_belongs_to_them(line, found):
     assert [line[start:end] for start, end in words(line)] == found
 
 
+@given(st.text(st.characters(max_codepoint=127)))
+def test_the_fast_way_through_ascii_finds_the_same_words(line):
+    found = words(line)
+    assert [span for span in words(f"{line} ä") if span[1] <= len(line)] == found
+
+
 @given(st.integers(0, 40), st.floats(0, 1), st.integers(0, 5))
 def test_that_share_of_words_is_chosen_but_at_least_one(count, rate, copy):
     line = Line("x", (1, 2, 0))

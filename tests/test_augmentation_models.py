@@ -184,7 +184,7 @@ def test_a_clear_choice_survives_any_rounding(logits, count, key):
     logits = np.sort(np.array(logits))[::-1]
     count = min(count, len(logits))
     noise = draws.gumbels((key,), np.arange(len(logits)))
-    if not masked._clear(logits, logits + noise, count):
+    if not masked._clear(logits[None], (logits + noise)[None], count)[0]:
         return
     random = np.random.default_rng(abs(key))
     best = int((logits + noise)[:count].argmax())
@@ -250,7 +250,7 @@ def test_a_name_is_found_in_the_cache_without_the_network(berts, tmp_path, monke
     tiny.cached(berts["wordpiece"], "somebody/bert", tmp_path)
     place = pretrained.find("somebody/bert", download=False)
     assert pretrained.digest(place) == pretrained.digest(berts["wordpiece"])
-    with pytest.raises(BadAugmentation, match="fetch it with --download"):
+    with pytest.raises(BadAugmentation, match=r"fetch it with .* --download"):
         pretrained.find("somebody/else", download=False)
 
 
@@ -260,19 +260,8 @@ def test_a_folder_that_is_not_there_is_refused(name):
         pretrained.find(name, download=False)
 
 
-def test_a_model_without_a_mask_is_refused(folder, tmp_path):
-    tokenizer, specials = tiny.wordpiece()
-    specials.pop("mask_token")
-    model = transformers.BertForMaskedLM(
-        transformers.BertConfig(
-            vocab_size=tokenizer.get_vocab_size(),
-            hidden_size=16,
-            num_hidden_layers=1,
-            num_attention_heads=1,
-            intermediate_size=16,
-        )
-    )
-    place = tiny.saved(tmp_path / "bare", model, tokenizer, **specials)
+def test_a_model_without_a_mask_is_refused(tmp_path):
+    place = tiny.maskless(tmp_path / "bare")
     with pytest.raises(BadAugmentation, match="no mask token"):
         augment(AUGMENTERS["masked-lm"](model=str(place)), TOY, tmp_path / "out")
     assert sorted(path.name for path in tmp_path.iterdir() if path.name[0] != ".") == ["bare"]
@@ -476,5 +465,7 @@ def test_keys_do_not_collide():
 
 def test_the_manifest_names_no_place_of_this_machine_in_its_texts(berts, tmp_path):
     found = augment(AUGMENTERS["masked-lm"](model=str(berts["wordpiece"])), TOY, tmp_path / "out")
-    said = json.dumps({k: v for k, v in found.manifest.items() if k != "made_from"})
+    assert found.manifest["named"] == {"model": berts["wordpiece"].name}
+    said = json.dumps(found.manifest)
     assert not re.search(re.escape(str(tmp_path)), said)
+    assert not re.search(re.escape(str(berts["wordpiece"].parent)), said)

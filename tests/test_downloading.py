@@ -3,6 +3,7 @@
 import hashlib
 import http.server
 import io
+import os
 import signal
 import socket
 import tarfile
@@ -94,14 +95,42 @@ def test_an_archive_gives_up_the_named_files_only(site, tmp_path):
     assert (tmp_path / "a" / "b" / "t.de").read_bytes() == b"eins\n"
 
 
-def test_a_file_that_is_there_is_left_alone(site, tmp_path):
+def test_a_file_that_is_there_is_compared_and_left_alone(site, tmp_path):
     served, address, _ = site
     content = packed({"t.de": b"eins\n", "t.en": b"one\n"})
     served["/t.tar.gz"] = content
-    (tmp_path / "t.de").write_bytes(b"mine\n")
-    remote = Remote(addresses={f"{address}/t.tar.gz": sha256(content)}, files=("t.de", "t.en"))
-    assert download((remote,), tmp_path) == [tmp_path / "t.en"]
-    assert (tmp_path / "t.de").read_bytes() == b"mine\n"
+    served["/u"] = b"two\n"
+    archive = Remote(addresses={f"{address}/t.tar.gz": sha256(content)}, files=("t.de", "t.en"))
+    plain = Remote(addresses={f"{address}/u": sha256(b"two\n")}, files=("u",))
+    for remote, name, right in ((archive, "t.de", b"eins\n"), (plain, "u", b"two\n")):
+        (tmp_path / name).write_bytes(b"mine\n")
+        with pytest.raises(corpora.BadData, match=rf"{name} is another file.*\n.*move it away"):
+            download((remote,), tmp_path)
+        assert (tmp_path / name).read_bytes() == b"mine\n"
+        (tmp_path / name).write_bytes(right)
+    assert download((archive, plain), tmp_path) == [tmp_path / "t.en"]
+    assert download((archive, plain), tmp_path) == []
+
+
+@pytest.mark.parametrize("length", ["\xb2", "x", "-1", "9" * 5000])
+def test_a_length_that_is_no_number_does_not_matter(site, tmp_path, length):
+    served, address, _ = site
+    served["/x"] = (b"right", length)
+    remote = Remote(addresses={f"{address}/x": sha256(b"right")}, files=("x",))
+    assert download((remote,), tmp_path) == [tmp_path / "x"]
+
+
+def test_a_link_that_was_planted_is_not_written_through(site, tmp_path):
+    served, address, _ = site
+    served["/x"] = b"right"
+    (tmp_path / "victim").write_text("victim")
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    for number in (os.getpid(), os.getpid() + 1):
+        (folder / f".x.{number}").symlink_to("../victim")
+    remote = Remote(addresses={f"{address}/x": sha256(b"right")}, files=("x",))
+    assert download((remote,), folder) == [folder / "x"]
+    assert (tmp_path / "victim").read_text() == "victim"
 
 
 def test_the_next_address_stands_in(site, tmp_path):

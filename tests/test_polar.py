@@ -776,3 +776,34 @@ def test_an_objective_asks_for_the_optimiser_that_steps_after_a_few_batches():
     with pytest.warns(UserWarning, match="without an optimiser step"):
         for _ in range(32):
             objective(parameter**2)
+
+
+def test_neighbours_come_back_from_a_file_to_the_bit(tmp_path):
+    radius = torch.tensor([0.1, 1 / 3, 1e300], dtype=torch.float64)
+    polar.Neighbours(radius, torch.tensor([0.0, 0.1, math.pi], dtype=torch.float64)).save(
+        tmp_path / "neighbours.json"
+    )
+    loaded = polar.Neighbours.load(tmp_path / "neighbours.json")
+    assert torch.equal(loaded.radius, radius) and loaded.angle[2] == math.pi
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "",
+        "[]",
+        "{}",
+        "[" * 100_000,
+        '{"format": "augless neighbours 1"}',
+        '{"format": "augless neighbours 1", "radius": ["x"], "angle": [1]}',
+        '{"format": "augless neighbours 1", "radius": [1e999], "angle": [1]}',
+        '{"format": "augless neighbours 1", "radius": [1], "angle": [1, 2]}',
+        f'{{"format": "augless neighbours 1", "radius": [1{"0" * 400}], "angle": [1]}}',
+    ],
+    ids=lambda content: content[-30:],
+)
+def test_a_file_that_holds_no_neighbours_is_refused_in_a_line(tmp_path, content):
+    (tmp_path / "n.json").write_text(content)
+    with pytest.raises(ValueError, match="is not a file of neighbours") as caught:
+        polar.Neighbours.load(tmp_path / "n.json")
+    assert "\n" not in str(caught.value) and len(str(caught.value)) < 500

@@ -83,3 +83,8 @@ def test_the_demo_shows_that_a_law_stands_for_explicit_neighbours(monkeypatch):
     truth = runs[demo.AUGMENTED].predictions
     gap = {name: demo.distance(run.predictions, truth).mean() for name, run in runs.items()}
     assert gap["uniform law"] < 0.5 * gap["matched"] < 0.5 * gap["plain"]
+
+
+def test_the_reference_lists_the_keys_as_they_are():
+    written = (ROOT / "docs" / "reference.md").read_text("utf-8")
+    assert module_at(ROOT / "docs" / "reference.py").text() == written, "run make figures"

@@ -6,6 +6,7 @@ import json
 import os
 import pickle
 import random
+import re
 import resource
 import shutil
 import signal
@@ -22,7 +23,7 @@ from unittest import mock
 import pytest
 import torch
 
-from augless import runs, text
+from augless import runs, storage, text
 
 RECIPE = {"model.name": "lstm", "seed": 1, "terms.0.weighting.radius": 1.0, "corpus.path": "täx"}
 WORDS = text.Tokeniser(language="en", kind="joined", lowercase=False)
@@ -236,7 +237,8 @@ def test_an_empty_folder_becomes_a_run(tmp_path):
 def test_another_recipe_is_refused_by_key(run, change, said):
     with pytest.raises(runs.Changed) as refused:
         create(run.folder, RECIPE | change)
-    assert said in str(refused.value) and "\n" not in str(refused.value)
+    first, next_step = str(refused.value).split("\n")
+    assert said in first and "training.start=" in next_step
 
 
 def test_a_key_that_went_is_named(run):
@@ -362,8 +364,7 @@ def work(folder):
     """Do once whatever a run does; done again, it ends the same."""
     run = create(folder)
     with run.lock():
-        run.last()
-        run.rewind(2)
+        run.rewind(2 if run.last() else 0)
         run.log({"step": 30, "loss": 0.5})
         run.save(checkpoint(30))
         run.save_best(checkpoint(30).tensors["model"], {"step": 30, "score": 0.6})
@@ -421,6 +422,7 @@ def test_interrupted_inside_a_save_the_last_good_stays(run, error):
 
 def test_everything_is_flushed_before_it_gets_its_name_and_the_name_after(run, flushed):
     rename = os.rename
+    flushed.clear()
 
     def noted(old, new):
         flushed.append(f"{old.name} -> {new.name}")
@@ -441,7 +443,8 @@ def test_everything_is_flushed_before_it_gets_its_name_and_the_name_after(run, f
     flushed.clear()
     create(run.folder.parent / "new")
     place = [f".new.aside{os.getpid()}", run.folder.parent.name]
-    assert flushed == ["codec.json", "source", "codec.json", "target", "run.json", *place]
+    names = [re.sub(r"\.(codec\.json)\..*\.aside", r"\1", name) for name in flushed]
+    assert names == ["codec.json", "source", "codec.json", "target", "run.json", *place]
 
 
 # Damage
@@ -529,7 +532,9 @@ def test_every_flipped_bit_of_a_manifest_is_noticed(run):
 def test_nothing_to_go_back_to_is_said(run):
     for path, _, _ in run._saved("checkpoint"):
         (path / "model.safetensors").write_bytes(b"")
-    with pytest.raises(runs.BadRun, match=r"model.safetensors .*; and there is none to go back to"):
+    with pytest.raises(
+        runs.BadRun, match=r"model.safetensors: .*; and there is none to go back to"
+    ):
         run.last()
     assert len(run.warnings) == 2
 
@@ -575,6 +580,46 @@ def test_a_reader_is_not_disturbed_by_whoever_trains(run):
         assert reader.best().step == 40 and reader.warnings == []
 
 
+# Well signed, and still not what they should be
+
+
+HEADERS = {
+    "missing": lambda header: header.pop("versions"),
+    "extra": lambda header: header.update(extra=1),
+    "mistyped": lambda header: header.update(corpus=[3]),
+    "a version that is none": lambda header: header["versions"].update(torch=[1]),
+    "a version that writes to the terminal": lambda h: h["versions"].update(torch="\x1b[31m"),
+    "a digit that is no number": lambda header: header["recipe"].update({"a.².b": 1}),
+    "a key that writes to the terminal": lambda header: header["recipe"].update({"\x1b[31m": 1}),
+    "a key without end": lambda header: header["recipe"].update({"a." * 500: 1}),
+    "a side too many": lambda header: header["vocabularies"].update(third="0"),
+    "a vocabulary that is none": lambda header: header["vocabularies"].update(source=None),
+    "junk": lambda header: header.update(recipe=[[[]]]),
+}
+
+
+@pytest.mark.parametrize("kind", HEADERS)
+def test_a_signed_header_that_is_malformed_is_refused_in_a_line(run, kind):
+    path = run.folder / "run.json"
+    header = storage.parse(path.read_bytes(), runs.FORMAT)
+    HEADERS[kind](header)
+    path.write_bytes(storage.document(header))
+    with pytest.raises(runs.BadRun, match=r"run\.json is damaged, or not ours") as caught:
+        runs.Run.open(run.folder)
+    assert str(caught.value).isprintable() and len(str(caught.value)) < 500
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"files": []}, {"extra": 1}, {"number": "1"}, {"metrics": {"bytes": -1}}, {"step": None}],
+)
+def test_a_signed_manifest_that_is_malformed_costs_one_checkpoint(run, change):
+    folder = run._saved("checkpoint")[0][0]
+    manifest = storage.parse((folder / "manifest.json").read_bytes(), runs.FORMAT)
+    (folder / "manifest.json").write_bytes(storage.document(manifest | change))
+    assert run.last().step == 10 and len(run.warnings) == 1
+
+
 # Metrics
 
 
@@ -610,6 +655,62 @@ def test_rewinding_keeps_the_bytes_of_earlier_records(run):
     assert path.read_bytes() == before
 
 
+LOG_DAMAGE = {
+    "gone": lambda content: None,
+    "cut": lambda content: content[:-3],
+    "cut at a line": lambda content: content[: content.index(b"\n") + 1],
+    "altered": lambda content: content.replace(b"0.05", b"0.06"),
+    "empty": lambda content: b"",
+    "in another order": lambda content: b"\n".join(content.split(b"\n")[1::-1]) + b"\n",
+}
+
+
+def damage_log(folder, kind):
+    """Damage what a run logged in one of the ways above."""
+    path = folder / "metrics.jsonl"
+    content = LOG_DAMAGE[kind](path.read_bytes())
+    path.unlink()
+    if content is not None:
+        path.write_bytes(content)
+
+
+@pytest.mark.parametrize("kind", LOG_DAMAGE)
+def test_records_that_are_not_what_was_logged_are_noticed(run, kind):
+    damage_log(run.folder, kind)
+    with pytest.raises(runs.BadRun, match=r"metrics\.jsonl"):
+        run.metrics()
+    (run.folder / "result.json").unlink()
+    # The older checkpoint needs the first record only: the second is logged anew.
+    if kind in ("cut", "cut at a line", "altered"):
+        assert run.last().step == 10 and "metrics.jsonl" in run.warnings[0]
+        run.rewind(1)
+        assert [record["step"] for record in run.metrics()] == [10]
+        assert run.last().step == 10
+    else:
+        with pytest.raises(runs.BadRun, match=r"metrics\.jsonl.*restore it from a copy") as caught:
+            run.last()
+        assert "\n" not in str(caught.value)
+
+
+def test_records_that_are_missing_are_not_rewound_over(run):
+    with pytest.raises(runs.BadRun, match="has 2 records; 3 were logged"):
+        run.rewind(3)
+
+
+def test_damaged_records_that_nobody_needs_are_no_obstacle(run):
+    (run.folder / "metrics.jsonl").write_bytes(b"{\n")
+    run.rewind(0)
+    assert (run.folder / "metrics.jsonl").read_bytes() == b""
+
+
+def test_a_checkpoint_of_before_records_had_a_checksum_is_read(run):
+    folder = run._saved("checkpoint")[0][0]
+    manifest = storage.parse((folder / "manifest.json").read_bytes(), runs.FORMAT)
+    del manifest["metrics"]
+    (folder / "manifest.json").write_bytes(storage.document(manifest))
+    assert run.last().step == 20 and run.warnings == []
+
+
 # The disk
 
 
@@ -641,7 +742,7 @@ ACTIONS = {
     "save": lambda run: run.save(checkpoint(30)),
     "best": lambda run: run.save_best(checkpoint(30).tensors["model"], {"step": 30}),
     "log": lambda run: run.log({"step": 30}),
-    "rewind": lambda run: run.rewind(1),
+    "rewind": lambda run: run.rewind(2),
     "finish": lambda run: run.finish({"score": 0.6}),
     "create": lambda run: create(run.folder.parent / "new"),
 }
@@ -666,6 +767,8 @@ def seen(run):
 def disk_failed(folder, action, name, turn, number):
     """Let one call fail; return whether it did, and whether something was lost or misreported."""
     run = runs.Run.open(folder)
+    if action == "rewind":
+        run.log({"step": 25})
     before = seen(run)
     raised, wrong = None, False
     changes = "log" if action == "rewind" else action
@@ -792,7 +895,7 @@ def configs(chance, trace):
     table |= {key: chance.choice(odd) for key in chance.sample(keys, chance.randrange(len(keys)))}
     documents = [json.dumps(table).encode(), json.dumps(chance.choice(odd)).encode(), deep.encode()]
     documents += [b"\xff\xfe" + json.dumps(table).encode("utf-16-le"), b"1" * 9_999, b"NaN", b""]
-    documents += [runs._document(table)] * 4  # whoever can compute a checksum
+    documents += [storage.document(table)] * 4  # whoever can compute a checksum
     return chance.choice(documents)
 
 
@@ -834,13 +937,13 @@ def forge(run, name, content, told):
     (folder / name).write_bytes(content)
     if told and name != "manifest.json":
         files = {
-            path.name: {"bytes": path.stat().st_size, "sha256": runs._digest(path.read_bytes())}
+            path.name: {"bytes": path.stat().st_size, "sha256": storage.digest(path.read_bytes())}
             for path in folder.iterdir()
             if path.name != "manifest.json"
         }
         manifest = {"format": runs.FORMAT, "run": run.fingerprint, "series": "checkpoint"}
         manifest |= {"number": number, "step": step, "files": files}
-        (folder / "manifest.json").write_bytes(runs._document(manifest))
+        (folder / "manifest.json").write_bytes(storage.document(manifest))
 
 
 def untrusted_failed(chance, folder, kind):
@@ -898,9 +1001,9 @@ def test_the_payload_would_act(tmp_path):
 )
 def test_a_manifest_can_only_name_files_of_its_folder(run, name):
     folder = run._saved("checkpoint")[0][0]
-    manifest = runs._parse((folder / "manifest.json").read_bytes())
+    manifest = storage.parse((folder / "manifest.json").read_bytes(), runs.FORMAT)
     manifest["files"][name] = {"bytes": 1, "sha256": "0"}
-    (folder / "manifest.json").write_bytes(runs._document(manifest))
+    (folder / "manifest.json").write_bytes(storage.document(manifest))
     assert run.last().step == 10 and f"the manifest names {name!r}" in run.warnings[0]
 
 

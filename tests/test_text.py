@@ -371,9 +371,25 @@ def test_a_vocabulary_that_contradicts_itself_is_refused() -> None:
         (("a", "b"), (("a", "b"),)),
         (("a",), None),
         (("\ud800",), ()),
+        (("a b",), ()),
+        *(((f"a{character}b",), ()) for character in "\n\r\x1b\x7f\x85\x9b\u2028\u202e\0"),
     ):
         with pytest.raises(ValueError, match=r"vocabulary|pieces|surrogates"):
             text.Vocabulary(pieces, merges)
+
+
+def test_a_saved_piece_that_could_begin_a_line_of_output_is_refused(tmp_path) -> None:
+    codec = text.Codec(text.Tokeniser(language="en"), text.Vocabulary(("ab ", f"c{text.JOIN}"), ()))
+    path = codec.save(tmp_path)
+    assert text.Codec.load(tmp_path) == codec
+    content = json.loads(path.read_text("utf-8"))
+    content["vocabulary"]["pieces"][0] = "a\nb "
+    del content["format"], content["sha256"]
+    signed = {"format": text.codec.FORMAT, "sha256": text.codec._digest(content), **content}
+    path.write_text(json.dumps(signed), "utf-8")
+    with pytest.raises(ValueError, match="control character") as caught:
+        text.Codec.load(tmp_path)
+    assert "\n" not in str(caught.value)
 
 
 # The codec

@@ -690,6 +690,33 @@ def test_a_loss_that_is_not_finite_is_caught_that_step_and_never_saved(tmp_path,
     assert last is None or all(bool(t.isfinite().all()) for t in last.tensors["model"].values())
 
 
+@pytest.mark.parametrize(
+    ("step", "every", "said"),
+    [
+        (1, 1, "nothing of the run was saved; try a lower"),
+        (4, 1000, "nothing of the run was saved; try a lower"),
+        (4, 2, "the checkpoint of step 2 may have diverged too; try a lower"),
+        (7, 2, r"the best model, of step 5 \(loss .*go on from it with training.start=.*/run, "),
+    ],
+)
+def test_a_training_that_diverged_says_what_was_saved_and_the_way_on(tmp_path, step, every, said):
+    run = new_run(tmp_path / "run")
+    for _ in range(2):  # and again, where it goes on from a checkpoint
+        one = trainer(save_every=every)
+        take = one.step
+
+        def poisoned(rows, one=one, take=take):
+            if one.at.step == step - 1:
+                with torch.no_grad():
+                    next(iter(one.parameters.values())).fill_(math.nan)
+            take(rows)
+
+        one.step = poisoned
+        with pytest.raises(training.NotFinite, match=said) as caught:
+            fit(run, one)
+        assert str(caught.value).count("\n") == 2
+
+
 def test_costs_of_transport_that_are_not_finite_are_caught_as_well():
     one = trainer(terms=OBJECTIVES["wasserstein-alone"])
     with torch.no_grad():
@@ -723,9 +750,9 @@ def test_weights_that_are_not_the_models_are_refused_by_name():
     one = trainer()
     tensors = one.weights()
     name = next(iter(tensors))
-    with pytest.raises(runs.BadRun, match=f"parameter {name} "):
+    with pytest.raises(runs.BadRun, match=f"parameter {name!r} "):
         training.set_weights(one.model, {k: v for k, v in tensors.items() if k != name})
-    with pytest.raises(runs.BadRun, match=f"parameter {name} "):
+    with pytest.raises(runs.BadRun, match=f"parameter {name!r} "):
         training.set_weights(one.model, tensors | {name: torch.zeros(1)})
 
 

@@ -93,6 +93,14 @@ def test_a_trial_fills_the_table_and_a_failed_run_stops_no_other(reference):
     assert table["matched"].cells["toy-de-en"].control is None
     assert table["broken"].cells["toy-de-en"].failures.keys() == {1, 2}
     assert table["plain"].cells["toy-de-en"].samples == 96
+    # Six batches teach no model to speak, which is said before all of them have failed to.
+    alarm = statuses[-1].alarm
+    assert alarm.startswith(
+        "plain on toy-de-en, seed 1: its outputs tell nothing: 10 of 10 outputs"
+    )
+    assert any(status.alarm == alarm for status in statuses if status.done < 10)
+    found = next(entry.record for entry in trial.entries if entry.method == "plain")
+    assert found.fault == records.fault_of(found) and found.fault in alarm
     assert statuses[-1].failed == 2
     assert statuses[-1].done + statuses[-1].failed == statuses[-1].total == 12
 
@@ -803,9 +811,9 @@ def test_a_table_compares_with_the_baseline_and_with_the_control():
     trial = trials.Trial(plan=plan, entries=entries, sources={}, references={}, chosen={})
     table = trials.table(trial, trials=500)
     better, control = (table[m].cells["toy-de-en"] for m in ("better", "control"))
-    assert better.baseline.significant and better.control.significant
-    assert better.baseline.difference > 0 and better.baseline.smallest_detectable > 0
-    assert control.baseline.difference == 0 and not control.baseline.significant
+    assert better.baseline.claimed and better.control.claimed
+    assert better.baseline.difference > 0 and better.baseline.test.minimum_detectable_effect > 0
+    assert control.baseline.difference == 0 and not control.baseline.claimed
     assert table["late"].cells["toy-de-en"].mean is None
     assert table["BT"].published_only and table["BT"].cells["toy-de-en"].published == 30
     assert "late on toy-de-en: 3 of 3 seeds left" in table.warnings

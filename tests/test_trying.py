@@ -298,6 +298,17 @@ def test_what_is_over_has_no_time_to_go(capsys):
     assert capsys.readouterr().err == "5 of 6 runs done, 1 failed\n"
 
 
+def test_what_is_wrong_with_a_run_is_said_at_once_and_once(capsys):
+    with terminal.Progress() as progress, watching.Live(progress, "bleu") as live:
+        live(status_of(done=1))
+        capsys.readouterr()
+        live(status_of(done=2, alarm="plain on toy, seed 1: its outputs \x1b are empty"))
+        said = capsys.readouterr().err
+        assert said == "augless: plain on toy, seed 1: its outputs \\x1b are empty\n"
+        live(status_of(done=3, alarm="plain on toy, seed 1: its outputs are empty"))
+    assert "augless:" not in capsys.readouterr().err
+
+
 def test_values_are_shortened_as_far_as_they_can_be_told_apart():
     one = {"terms.0.weighting.radius": 0.123456, "model.hidden": 64, "text.lowercase": True}
     assert spelling.shortened(one) == "radius=0.123, hidden=64, lowercase=True"

@@ -258,8 +258,9 @@ def test_a_run_that_is_not_ours_is_refused_and_nothing_of_it_executed(place, tmp
     assert not (tmp_path / "executed").exists()
 
 
-def test_closed_standard_input_is_said(place):
-    command = f"{sys.executable} -m augless generate run <&-"
+@pytest.mark.parametrize("verb", ["generate run", "score - -r test.en"])
+def test_closed_standard_input_is_said(place, verb):
+    command = f"{sys.executable} -m augless {verb} <&-"
     done = subprocess.run(command, shell=True, cwd=place, capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (5, "")
     assert done.stderr == "augless: standard input is closed; name a file\n"
@@ -491,6 +492,12 @@ def test_one_run_starts_from_another(place, run):
     done = run("train", "toy-de-en", *SMALL, *wd, *still, "--run", "still", "--json", cwd=place)
     before = runs.Run.open(place / "run").result["best"]["scores"]["loss"]
     assert json.loads(done.stdout)["best"]["scores"]["loss"] == pytest.approx(before)
+    # One that never finished, as where its loss left the numbers, has a best model too.
+    shutil.copytree(place / "run", place / "half")
+    (place / "half" / "result.json").unlink()
+    more = ("training.start=half", *still)
+    done = run("train", "toy-de-en", *SMALL, *more, "--run", "more", "--json", cwd=place)
+    assert json.loads(done.stdout)["best"]["scores"]["loss"] == pytest.approx(before)
     other = [one.replace("train=120", "train=119") for one in SMALL]
     done = run("train", "toy-de-en", *other, *wd, "--run", "new", cwd=place)
     assert done.returncode == 2 and "vocabulary" in done.stderr
@@ -614,3 +621,19 @@ def test_several_processes_are_refused_until_they_can_share_a_run(tmp_path):
 def test_a_finished_run_that_is_to_be_extended_points_to_a_warm_start(place):
     done = run("train", "toy-de-en", *SMALL, "training.epochs=9", "--run", "run", cwd=place)
     assert done.returncode == 4 and "training.start=run" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "name", ["a\\u0000b", "../victim", "/victim", "..", "\\u001b[31m", "a" * 300]
+)
+def test_a_plan_cannot_name_a_folder_elsewhere(inside, place, name):
+    content = f'title = "t"\nname = "{name}"\nrecipes = ["toy-de-en"]\nseeds = [1]\n'
+    (place / "named.toml").write_text(content + "[methods.plain]\n")
+    code, printed = inside("trial", "named.toml", "--dry-run")
+    assert code == 2 and "it names a folder" in printed and printed.count("\n") <= 3
+
+
+@pytest.mark.parametrize("option", ["--threads", "--jobs"])
+def test_a_trial_has_a_limit_of_threads_and_jobs(inside, option):
+    code, printed = inside("trial", "demo", option, "100000000", "--dry-run")
+    assert code == 2 and "1024" in printed

@@ -91,6 +91,20 @@ def saved(folder, model, tokenizer, **knobs):
     return folder
 
 
+def maskless(folder):
+    """Make a masked language model whose tokenizer knows no mask."""
+    tokenizer, specials = wordpiece()
+    specials.pop("mask_token")
+    config = transformers.BertConfig(
+        vocab_size=tokenizer.get_vocab_size(),
+        hidden_size=16,
+        num_hidden_layers=1,
+        num_attention_heads=1,
+        intermediate_size=16,
+    )
+    return saved(folder, transformers.BertForMaskedLM(config), tokenizer, **specials)
+
+
 def masked(folder, tokens="wordpiece", positions=64, **knobs):
     """Make a masked language model; its logits are so close that rounding could change choices."""
     tokenizer, specials = TOKENIZERS[tokens](**knobs)

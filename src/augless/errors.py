@@ -36,6 +36,7 @@ CODES = {
     "BadRun": BAD_RUN,
     "BadRecord": BAD_RUN,
     "Busy": BUSY,
+    "Stopped": STOPPED,
 }
 
 

@@ -232,6 +232,12 @@ def check_keys(values: Mapping[str, Any], known: Iterable[str], where: str) -> N
             raise BadKnob(f"there is no key {shown(full)}{hint(key, these)}\nit can have: {have}")
 
 
+def check_whole(kind: type[Any], values: Mapping[str, Any]) -> None:
+    """Refuse a table that leaves a default to stand for what a file once said."""
+    if absent := [name for name in of(kind) if name not in values]:
+        raise BadKnob(f"the key {absent[0]!r} is missing")
+
+
 def hint(word: str, known: Iterable[str]) -> str:
     """Suggest what a misspelt word was meant to be."""
     close = difflib.get_close_matches(str(word)[:100], list(known), 1)

@@ -88,8 +88,9 @@ def replacing(path: Path) -> Iterator[IO[bytes]]:
             if mode != 0o666:
                 os.fchmod(descriptor, mode)
             yield file
-            file.flush()
-            os.fsync(descriptor)
+            with _naming(path):
+                file.flush()
+                os.fsync(descriptor)
         aside.replace(path)
         sync(path.parent)
     finally:
@@ -166,13 +167,45 @@ def remove(folder: Path, known: re.Pattern[str]) -> None:
     folder.rmdir()
 
 
-def sync(folder: Path) -> None:
-    """Flush the entries of a folder to the disk."""
-    descriptor = os.open(folder, os.O_RDONLY)
+@contextlib.contextmanager
+def opened(path: Path, flags: int) -> Iterator[int]:
+    """Open a file or folder; errors name it, also those of calls that see a number only."""
+    with _naming(path):
+        descriptor = os.open(path, flags, 0o666)
+        try:
+            yield descriptor
+        finally:
+            os.close(descriptor)
+
+
+@contextlib.contextmanager
+def _naming(path: Path) -> Iterator[None]:
     try:
+        yield
+    except OSError as error:
+        if error.filename is None:
+            error.filename = str(path)
+        raise
+
+
+def create(path: Path, content: bytes) -> None:
+    """Write a new file through to the disk."""
+    with opened(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL) as descriptor:
+        write_all(descriptor, content)
         os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+
+
+def write_all(descriptor: int, content: bytes) -> None:
+    """Write bytes to an open file, all of them or with an error."""
+    rest = memoryview(content)
+    while rest:  # a disk that fills up takes a part, and says so at the next call
+        rest = rest[os.write(descriptor, rest) :]
+
+
+def sync(path: Path) -> None:
+    """Flush a file, or the entries of a folder, to the disk."""
+    with opened(path, os.O_RDONLY) as descriptor:
+        os.fsync(descriptor)
 
 
 def alive(process: int) -> bool:

@@ -14,11 +14,11 @@ download or an endpoint is asked for.
 
 from typing import Any
 
-from augless.augmentation.augmenter import Augmenter, BadAugmentation, Context
+from augless.augmentation.augmenter import Augmenter, BadAugmentation, Context, Stopped
 from augless.augmentation.corpus import Enlarged, Reversed
 from augless.augmentation.edits import WordEdits
 from augless.augmentation.folders import Augmented
-from augless.augmentation.making import augment
+from augless.augmentation.making import augment, fingerprint_of, made_from
 from augless.augmentation.masked import MaskedLm
 from augless.augmentation.paraphrasing import Paraphrase
 from augless.augmentation.translating import BackTranslation, RoundTrip
@@ -47,6 +47,9 @@ __all__ = [
     "Paraphrase",
     "Reversed",
     "RoundTrip",
+    "Stopped",
     "WordEdits",
     "augment",
+    "fingerprint_of",
+    "made_from",
 ]

@@ -85,13 +85,26 @@ class Augmenter(Knobs, ABC):
     w: Annotated[float, "weight of a made pair, as a share of its original's", Within(0, 1e6)] = 1.0
     copies: Annotated[int, "made pairs for each original", Within(1, 1000)] = 1
 
-    free: ClassVar[tuple[str, ...]] = ()  # knobs that change no text
     version: ClassVar[int] = 1  # raised when the same knobs begin to give other texts
 
     @property
     def name(self) -> str:
         """Its name in the table: its class's, in small letters."""
         return re.sub(r"(?<!^)(?=[A-Z])", "-", type(self).__name__).lower()
+
+    @property
+    def free(self) -> tuple[str, ...]:
+        """Knobs that change no text, or by the content that `identity` gives."""
+        return ()
+
+    @property
+    def needs_reverse(self) -> bool:
+        """Tell whether a model of the reverse direction has to be trained first."""
+        return False
+
+    def with_reverse(self, run: Path) -> Augmenter:
+        """Return the augmenter that uses a run of the reverse direction, if it needs one."""
+        return self
 
     @property
     @abstractmethod
@@ -170,6 +183,10 @@ def _sides(pair: corpora.Pair) -> tuple[str, str]:
     return pair.source, pair.target
 
 
+# The same as below for texts that have no other letters, and ten times as fast.
+_ASCII_WORD = re.compile(r"[A-Za-z0-9]+(?:['\-][A-Za-z0-9]+)*")
+
+
 @functools.cache
 def _word() -> re.Pattern[str]:
     # Letters, their marks (in many scripts the vowels), and digits, with apostrophes and hyphens
@@ -181,7 +198,8 @@ def _word() -> re.Pattern[str]:
 
 def words(text: str) -> list[tuple[int, int]]:
     """Find the words of a text: where each starts and ends. Punctuation is no word."""
-    return [match.span() for match in _word().finditer(text)]
+    pattern = _ASCII_WORD if text.isascii() else _word()
+    return [match.span() for match in pattern.finditer(text)]
 
 
 def chosen(line: Line, copy: int, rate: float, among: Sequence[int], total: int) -> list[int]:

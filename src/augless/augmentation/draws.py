@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,7 +27,13 @@ def gumbels(key: Key, ids: NDArray[np.int64]) -> NDArray[np.float64]:
     The id with the largest logit plus noise is a draw from the softmax of the logits. As each id
     has its own noise, the draw does not depend on the order or the number of candidates.
     """
-    base = np.frombuffer(_hash(key), np.uint64)[0]
+    noise: NDArray[np.float64] = many_gumbels([key], ids[None])[0]
+    return noise
+
+
+def many_gumbels(keys: Sequence[Key], ids: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Return the noise of `gumbels` for several keys at once, with ids (M, N) -> (M, N)."""
+    base = np.frombuffer(b"".join(_hash(key)[:8] for key in keys), np.uint64)[:, None]
     with np.errstate(over="ignore"):  # arithmetic modulo 2^64 is meant
         x = ids.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15) + base
         for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import http.client
 import ipaddress
@@ -14,7 +13,7 @@ import ssl
 import threading
 import time
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -115,24 +114,35 @@ class Client:
         self.address = check(settings)
         self._secret = os.environ.get(settings.key, "") if settings.key else ""
         self._end = threading.Event()
-        self._open: set[http.client.HTTPConnection] = set()
+        self._failures: list[Exception] = []
 
     def ask(self, bodies: Sequence[dict[str, Any]]) -> list[str]:
         """Return the answer to each body of a request, in order; one failure ends all."""
         pool = ThreadPoolExecutor(self.settings.concurrency)
+        self._failures = []
         try:
             futures = [pool.submit(self._answer, body) for body in bodies]
+            # Not one after the other: the first may wait for its next try while another has failed.
+            wait(futures, return_when=FIRST_EXCEPTION)
+            if self._failures:
+                raise self._failures[0]
             return [future.result() for future in futures]
         finally:
-            self._end.set()  # those that wait for their next try give up
-            for connection in list(self._open):
-                if connection.sock is not None:
-                    with contextlib.suppress(OSError):
-                        connection.sock.shutdown(socket.SHUT_RDWR)
+            # Those that wait for their next try give up. What is under way is paid for: its answer
+            # is waited for and kept.
+            self._end.set()
             pool.shutdown(wait=True, cancel_futures=True)
             self._end.clear()
 
     def _answer(self, body: dict[str, Any]) -> str:
+        try:
+            return self._looked_up(body)
+        except Exception as error:
+            self._failures.append(error)
+            self._end.set()  # before this thread takes up the next question
+            raise
+
+    def _looked_up(self, body: dict[str, Any]) -> str:
         content = json.dumps(body, sort_keys=True)
         question = hashlib.sha256(f"{self.settings.url}\n{content}".encode()).hexdigest()
         if (found := self.answers.get(question)) is not None:
@@ -173,19 +183,23 @@ class Client:
         headers = {"Content-Type": "application/json", "Connection": "close"}
         if self._secret:
             headers["Authorization"] = f"Bearer {self._secret}"
-        self._open.add(connection)
+        used: socket.socket | None = None
         try:
+            connection.connect()
+            # `connection` lets go of it as soon as a server says that it will hang up.
+            used = connection.sock
             connection.request("POST", self.address.path, content.encode(), headers)
-            response = connection.getresponse()
-            raw = _read(response, connection, deadline)
+            with connection.getresponse() as response:
+                raw = _read(response, used, deadline)
         except (TimeoutError, ssl.SSLError, http.client.HTTPException, OSError) as error:
             if isinstance(error, ssl.SSLCertVerificationError):
                 raise EndpointError(f"{self.settings.url}: {error.verify_message}") from None
             reason = "no answer in time" if isinstance(error, TimeoutError) else _brief(error)
             raise _Failed(reason) from None
         finally:
-            self._open.discard(connection)
             connection.close()
+            if used is not None:
+                used.close()
         if response.status != 200:
             reason = self._without_key(f"status {response.status} {_message(raw)}".strip())
             if response.status in AGAIN:
@@ -242,17 +256,14 @@ def _is_local(host: str) -> bool:
         return False
 
 
-def _read(
-    response: http.client.HTTPResponse, connection: http.client.HTTPConnection, deadline: float
-) -> bytes:
+def _read(response: http.client.HTTPResponse, used: socket.socket, deadline: float) -> bytes:
     """Read an answer whole, within its time and size however slowly it comes."""
     parts, size = [], 0
     while True:
         left = deadline - time.monotonic()
         if left <= 0:
             raise TimeoutError
-        if connection.sock is not None:
-            connection.sock.settimeout(left)
+        used.settimeout(left)
         part = response.read1(1 << 16)
         if not part:
             break

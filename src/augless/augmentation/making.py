@@ -77,6 +77,10 @@ def augment(
     corpus.check()
     _refuse_augmented(corpus)
     augmenter.check(corpus.languages)
+    if augmenter.needs_reverse:
+        raise BadAugmentation(
+            f"{augmenter.name} needs a trained run of the reverse direction: run=FOLDER"
+        )
     above = folder.absolute().parent
     context = Context(
         corpus=corpus,
@@ -89,7 +93,7 @@ def augment(
     )
     progress("reading checksums", 0, None)
     origin = made_from(augmenter, context)
-    fingerprint = hashlib.sha256(json.dumps(origin, sort_keys=True).encode()).hexdigest()
+    fingerprint = fingerprint_of(origin)
     if found := _existing(folder, origin, fingerprint):
         return found
     with folders.workplace(folder, fingerprint) as work:
@@ -113,6 +117,11 @@ def made_from(augmenter: Augmenter, context: Context) -> dict[str, Any]:
         "seed": context.seed,
         "corpus": context.corpus.fingerprint(),
     }
+
+
+def fingerprint_of(origin: Mapping[str, Any]) -> str:
+    """Return a SHA-256 of what `made_from` gives."""
+    return hashlib.sha256(json.dumps(origin, sort_keys=True).encode()).hexdigest()
 
 
 def _inside(context: Context, work: Path) -> Context:
@@ -252,6 +261,7 @@ class _Job:
             "format": folders.FORMAT,
             "fingerprint": self.fingerprint,
             "made_from": self.origin,
+            "named": self._named(),
             "languages": languages,
             "pairs": {"original": pairs, "made": tally.made, "left_out": tally.left_out},
             "words": {"all": tally.words, "changed": tally.changed, "share": tally.share},
@@ -263,6 +273,11 @@ class _Job:
         }
         document = json.dumps(manifest, indent=1, ensure_ascii=False)
         folders.write(whole / folders.MANIFEST, [document])
+
+    def _named(self) -> dict[str, str]:
+        """Return what models and files are called whose content decides, wherever they lie."""
+        said = {k: v for k, v in knobs(self.augmenter).items() if k in self.augmenter.free}
+        return {k: Path(v).name for k, v in said.items() if isinstance(v, str) and v}
 
     def _made(self, whole: Path, files: dict[str, Any], tally: _Tally) -> Iterator[str]:
         """Stream the made pairs as lines; write them as plain text on the way."""

@@ -60,11 +60,14 @@ class MaskedLm(Augmenter):
         default_factory=small.Small
     )
 
-    free = ("batch",)
-
     def __post_init__(self) -> None:
         super().__post_init__()
         require(bool(self.model), "model", repr(self.model), "a name or a folder")
+
+    @property
+    def free(self) -> tuple[str, ...]:
+        """The size of a batch, and where the model lies."""
+        return ("batch", "model")
 
     @property
     def moves(self) -> tuple[Move, ...]:
@@ -277,24 +280,21 @@ class Predictor:
 
         What is too close to call is predicted again by itself, so that a batch decides nothing.
         """
+        best, sure = self._choose(tasks, *self._best(tasks, top_k), top_k)
         found: list[list[tuple[int, int, str]]] = []
-        values, columns = self._best(tasks, top_k)
         row = 0
         for task in tasks:
-            count = len(task.words)
-            mine = slice(row, row + count)
-            choices = self._choose(task, values[mine], columns[mine], top_k, strict=len(tasks) > 1)
-            if choices is None:
-                alone = self._best([task], top_k)
-                choices = self._choose(task, *alone, top_k, strict=False)
-            assert choices is not None
+            mine = slice(row, row + len(task.words))
+            choices = best[mine]
+            if len(tasks) > 1 and not sure[mine].all():
+                choices, _ = self._choose([task], *self._best([task], top_k), top_k)
             found.append(
                 [
                     (word.start, word.end, self._cased(self.spellings[column], task.text, word))
-                    for word, column in zip(task.words, choices, strict=True)
+                    for word, column in zip(task.words, choices.tolist(), strict=True)
                 ]
             )
-            row += count
+            row += len(task.words)
         return found
 
     def _best(
@@ -311,8 +311,13 @@ class Predictor:
         with torch.inference_mode():
             logits = small.masked_logits(self.model, ids, attention, within)[:, self.columns]
             # A text may hold no mask of its own, so masks and words are as many.
-            for at, word in enumerate(w for task in tasks for w in self._spelt(task)):
-                logits[at, self.alike.get(word.casefold(), [])] = -torch.inf
+            away = [
+                (at, column)
+                for at, word in enumerate(w for task in tasks for w in self._spelt(task))
+                for column in self.alike.get(word.casefold(), ())
+            ]
+            if away:
+                logits[tuple(torch.tensor(away, device=device).T)] = -torch.inf
             values, columns = logits.topk(min(top_k + _SPARE, logits.shape[1]))
         return values.double().cpu().numpy(), columns.cpu().numpy()
 
@@ -321,27 +326,27 @@ class Predictor:
 
     def _choose(
         self,
-        task: Task,
+        tasks: Sequence[Task],
         values: NDArray[np.float64],
         columns: NDArray[np.int64],
         top_k: int,
-        *,
-        strict: bool,
-    ) -> list[int] | None:
-        """Choose a candidate for each mask; None if it is strict and one is too close to call."""
-        picked = []
-        for word, logits, ids in zip(task.words, values, columns, strict=True):
-            some = np.isfinite(logits)
-            logits, ids = logits[some], ids[some]
-            count = min(top_k, len(logits))
-            scores = logits
-            if count > 1:
-                key = (*task.key, word.start)
-                scores = logits + draws.gumbels(key, self.candidates[ids])
-            if strict and not _clear(logits, scores, count):
-                return None
-            picked.append(int(ids[int(scores[:count].argmax())]))
-        return picked
+    ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+        """Choose a candidate for each mask, (N,), and tell where rounding could not change it."""
+        scores = values
+        if top_k > 1:
+            keys = [(*task.key, word.start) for task in tasks for word in task.words]
+            scores = values + draws.many_gumbels(keys, self.candidates[columns])
+        # Words that must not be predicted stand last; only a tiny vocabulary has so few others.
+        finite = np.isfinite(values).sum(1)
+        chosen = np.zeros(len(values), np.int64)
+        sure = np.zeros(len(values), bool)
+        for count in np.unique(finite).tolist():
+            rows = np.flatnonzero(finite == count)
+            first = min(top_k, count)
+            some, theirs = values[rows, :count], scores[rows, :count]
+            sure[rows] = _clear(some, theirs, first)
+            chosen[rows] = columns[rows, theirs[:, :first].argmax(1)]
+        return chosen, sure
 
     def _cased(self, new: str, text: str, word: Word) -> str:
         """Write a word of a model that knows small letters only as the old one was written."""
@@ -353,18 +358,28 @@ class Predictor:
         return new[:1].upper() + new[1:] if old[:1].isupper() else new
 
 
-def _clear(logits: NDArray[np.float64], scores: NDArray[np.float64], count: int) -> bool:
-    """Tell whether the best of the first `count` is so by more than rounding can change."""
-    perhaps = logits > logits[count - 1] - CLOSE  # may be among the first
-    if perhaps.all() and len(logits) > count:
-        return False  # and so may be others that were not looked at
-    surely = np.full(len(logits), True)
-    if count < len(logits):
-        surely = logits > logits[count] + CLOSE
-    order = np.where(perhaps, scores, -np.inf).argsort()[::-1]
-    first, second = order[0], order[1:2]
-    apart = not len(second) or scores[first] - scores[second[0]] > CLOSE or not perhaps[second[0]]
-    return bool(surely[first] and apart)
+def _clear(
+    logits: NDArray[np.float64], scores: NDArray[np.float64], count: int
+) -> NDArray[np.bool_]:
+    """Tell of each row whether the best of the first `count` is so by more than rounding changes.
+
+    Logits and scores, with noise, are (N, K), the logits falling; the answer is (N,).
+    """
+    size = logits.shape[1]
+    perhaps = logits > logits[:, count - 1 : count] - CLOSE  # may be among the first
+    surely = np.ones_like(perhaps)
+    if count < size:
+        surely = logits > logits[:, count : count + 1] + CLOSE
+    rows = np.arange(len(logits))
+    rivals = np.where(perhaps, scores, -np.inf)
+    first = rivals.argmax(1)
+    highest = rivals[rows, first]
+    rivals[rows, first] = -np.inf
+    apart = highest - rivals.max(1, initial=-np.inf) > CLOSE
+    # If all that were looked at may be among the first, so may be others that were not.
+    unseen = perhaps.all(1) & (size > count)
+    clear: NDArray[np.bool_] = surely[rows, first] & apart & ~unseen
+    return clear
 
 
 def _has_letter(text: str) -> bool:

@@ -55,8 +55,6 @@ class Paraphrase(Augmenter):
         int, "requests that are made at most, failed ones and restarts counted", Within(0, 10**9)
     ] = 10_000
 
-    free = ("key", "concurrency", "retries", "backoff", "timeout", "limit")
-
     def __post_init__(self) -> None:
         super().__post_init__()
         require(bool(self.model), "model", repr(self.model), "a name or a folder")
@@ -64,6 +62,12 @@ class Paraphrase(Augmenter):
         require(fits, "prompt", repr(self.prompt), "one line with {text} in it")
         varied = self.copies == 1 or self.temperature > 0
         require(varied, "temperature", 0, "above 0 for several copies, or all would be the same")
+
+    @property
+    def free(self) -> tuple[str, ...]:
+        """How an endpoint is asked, and where a model lies that is here."""
+        asked = ("key", "concurrency", "retries", "backoff", "timeout", "limit")
+        return asked if self.url else (*asked, "model")
 
     @property
     def moves(self) -> tuple[Move, ...]:

@@ -43,7 +43,7 @@ def find(name: str, download: bool) -> Path:
             raise BadAugmentation(f"the model {name!r} could not be fetched: {reason}") from None
         raise BadAugmentation(
             f"the model {name!r} is neither a folder nor in the Hugging Face cache\n"
-            "fetch it with --download, or give the folder of one"
+            "fetch it with augless augment --download, or give the folder of one"
         ) from None
 
 

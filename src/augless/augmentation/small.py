@@ -233,10 +233,17 @@ class _Lesson:
         return {
             "parameters": size,
             "steps": self.steps,
+            "samples": self._samples(),
             "last_loss": round(loss / max(count, 1), 4),
             "last_accuracy": round(right / max(count, 1), 4),
             "seconds": round(spent, 1),
         }
+
+    def _samples(self) -> int:
+        """Count the texts that all steps look at."""
+        epochs, rest = divmod(self.steps, len(self.batches))
+        last = draws.generator((self.seed, 1, epochs)).permutation(len(self.batches))
+        return epochs * len(self.rows) + sum(len(self.batches[i]) for i in last[:rest])
 
     def _learn(self, batch: Sequence[int]) -> tuple[float, int, int]:
         """Take one step; return the loss, the masks predicted right, and the masks."""

@@ -53,6 +53,20 @@ class BackTranslation(Augmenter):
     mono: Annotated[Path | None, "a file of further target texts, one a line"] = None
 
     @property
+    def free(self) -> tuple[str, ...]:
+        """Where the run and the file lie."""
+        return ("run", "mono")
+
+    @property
+    def needs_reverse(self) -> bool:
+        """Tell whether no run is given."""
+        return self.run is None
+
+    def with_reverse(self, run: Path) -> BackTranslation:
+        """Return the augmenter that translates with a run."""
+        return dataclasses.replace(self, run=run)
+
+    @property
     def moves(self) -> tuple[Move, ...]:
         """The target is read, the source is written."""
         return ((1, 0),)
@@ -62,12 +76,9 @@ class BackTranslation(Augmenter):
         _check_copies(self.search, self.copies)
         if self.mono is not None:
             corpora.reading.check(self.mono)
-        if self.run is None:
-            raise BadAugmentation(
-                "back-translation needs a trained run of the reverse direction: run=FOLDER"
-            )
-        source, target = languages
-        _check_run(self.run, target, source)
+        if self.run is not None:
+            source, target = languages
+            _check_run(self.run, target, source)
 
     def identity(self, context: Context) -> Any:
         """Return which model translates, and what is in the file of further texts."""
@@ -110,6 +121,11 @@ class RoundTrip(Augmenter):
         require(self.size >= self.copies, "size", self.size, f"at least copies, {self.copies}")
         for prompt in self.prompts:
             require("{text}" in prompt, "prompts", repr(prompt), "a line with {text} in it")
+
+    @property
+    def free(self) -> tuple[str, ...]:
+        """Where the models lie."""
+        return ("there", "back")
 
     @property
     def moves(self) -> tuple[Move, ...]:

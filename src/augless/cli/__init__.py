@@ -19,6 +19,7 @@ from augless.cli import (
     preparing,
     scoring,
     surveying,
+    terminal,
     training,
     trying,
     writing,
@@ -104,7 +105,7 @@ def main() -> None:
         code = code_of(error)
         if code == BUG:  # say where
             raise
-        print(f"augless: {error}", file=sys.stderr)
+        terminal.say(error)
         raise SystemExit(code) from None
 
 

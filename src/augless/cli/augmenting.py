@@ -51,8 +51,10 @@ def augment(
     out: Annotated[
         Path, typer.Option(help="The folder to make; it appears when it is whole.")
     ] = ...,  # type: ignore[assignment]  # typer's way to say that it must be given
-    seed: Annotated[int, typer.Option(min=0, help="Decides every draw.")] = 1,
-    workers: Annotated[int, typer.Option(min=1, help="Processes; they change no byte.")] = 1,
+    seed: Annotated[int, typer.Option(min=0, max=2**63 - 1, help="Decides every draw.")] = 1,
+    workers: Annotated[
+        int, typer.Option(min=1, max=256, help="Processes; they change no byte.")
+    ] = 1,
     data: Annotated[
         Path, typer.Option(help="Where prepared corpora and an endpoint's answers are kept.")
     ] = Path("data"),
@@ -111,7 +113,7 @@ def augment(
     if as_json:
         print(terminal.as_json({"folder": str(made.folder), **made.manifest}))
         return
-    print(summary(made))
+    terminal.show(summary(made))
     print(_next(made, recipe, resolved))
     print(made.folder)
 
@@ -164,18 +166,12 @@ def _with_run(
     progress: terminal.Progress,
 ) -> augmentation.BackTranslation:
     """Train a model of the reverse direction, or find it trained."""
-    from augless import augmentation, recipes
+    from augless import recipes
     from augless.cli import training
     from augless.recipes import following
 
-    resolved = recipes.load(recipe, overrides)
-    turned = augmentation.Reversed.of(resolved.recipe.corpus)
-    reverse = dataclasses.replace(
-        resolved,
-        name=f"{resolved.name}-reverse",
-        recipe=dataclasses.replace(resolved.recipe, corpus=turned),
-    )
-    source, target = turned.languages
+    reverse = following.reverse(recipes.load(recipe, overrides))
+    source, target = reverse.recipe.corpus.languages
     progress.say(f"training a model from {source} to {target} first")
     run, finished = following.train(
         reverse,
@@ -189,7 +185,7 @@ def _with_run(
     )
     if not finished:
         _stopped(stop)
-    return dataclasses.replace(chosen, run=run.folder)
+    return chosen.with_reverse(run.folder)
 
 
 def _stopped(stop: terminal.Stop) -> NoReturn:

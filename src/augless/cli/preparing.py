@@ -55,7 +55,7 @@ def prepare(
         print(terminal.as_json({"folder": str(prepared.folder), **prepared.manifest}))
         return
     terminal.print_recipe(resolved.origins, verbose=verbose)
-    print(summary(prepared))
+    terminal.show(summary(prepared))
 
 
 def summary(prepared: data.Prepared) -> str:

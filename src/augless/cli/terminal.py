@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import json
 import os
 import signal
@@ -14,6 +15,8 @@ from typing import IO, Any
 
 from augless import storage
 from augless.errors import STOPPED
+
+_LONGEST = 1_000  # characters of a line of a message
 
 
 class Progress:
@@ -32,7 +35,11 @@ class Progress:
             )
             from rich.progress import Progress as Bar
 
-            columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn())
+            columns = (
+                TextColumn("{task.description}", markup=False),
+                BarColumn(),
+                TaskProgressColumn(),
+            )
             self._bar = Bar(*columns, TimeRemainingColumn(), console=Console(stderr=True))
             self._bar.start()
         return self
@@ -43,6 +50,7 @@ class Progress:
 
     def __call__(self, stage: str, done: int, total: int | None) -> None:
         """Say how far a stage is."""
+        stage = visible(stage)
         if self._bar is not None:
             if stage not in self._tasks:
                 # Drawn at once, however short the stage.
@@ -61,6 +69,7 @@ class Progress:
 
     def say(self, line: str) -> None:
         """Print a line above the bar."""
+        line = visible(line)
         if self._bar is not None:
             self._bar.console.print(line, markup=False, highlight=False)
         else:
@@ -109,6 +118,25 @@ class Stop:
         os.write(2, f"augless: {self.by}: {what}\n".encode())
 
 
+def visible(text: str) -> str:
+    """Spell out characters that could control a terminal; line feeds and tabs stay."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() or c in "\n\t" else ascii(c)[1:-1] for c in text)
+
+
+def say(what: object) -> None:
+    """Print a message on stderr, whatever the files had that it speaks of; long lines are cut."""
+    lines = visible(f"augless: {what}").split("\n")
+    cut = (line if len(line) <= _LONGEST else f"{line[:_LONGEST]}..." for line in lines)
+    print("\n".join(cut), file=sys.stderr)
+
+
+def show(what: object) -> None:
+    """Print a result on stdout, whatever characters the files had that it speaks of."""
+    print(visible(str(what)))
+
+
 def table(rows: Sequence[Sequence[str]], left: int = 1) -> str:
     """Align rows in columns, the first ones to the left and the others to the right."""
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
@@ -124,7 +152,10 @@ def table(rows: Sequence[Sequence[str]], left: int = 1) -> str:
 
 def as_json(value: Any) -> str:
     """Spell a result for another program."""
-    return json.dumps(value, ensure_ascii=False, default=str)
+    spelt = json.dumps(value, ensure_ascii=False, default=str)
+    if spelt.isprintable():
+        return spelt
+    return "".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in spelt)
 
 
 def print_recipe(origins: Mapping[str, tuple[Any, str]], *, verbose: bool) -> None:
@@ -159,13 +190,9 @@ def output(path: Path | None) -> Iterator[IO[str]]:
         with path.open("w", encoding="utf-8", newline="\n") as file:
             yield file
         return
-    path = storage.target(path)  # of a link, what it points at
-    aside = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        with aside.open("w", encoding="utf-8", newline="\n") as file:
+    with storage.replacing(storage.target(path)) as raw:  # of a link, what it points at
+        file = io.TextIOWrapper(raw, encoding="utf-8", newline="\n")
+        try:
             yield file
-            file.flush()
-            os.fsync(file.fileno())
-        aside.replace(path)
-    finally:
-        aside.unlink(missing_ok=True)
+        finally:
+            file.detach()  # flushes; whoever opened it closes it

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import os
 import sys
@@ -46,10 +47,12 @@ def train(
       training.optimizer=adam
 
       augless train toy-de-en terms.0.weighting=exponential seed=2 --max-minutes 10
+
+      augless train toy-de-en augment=back-translation augment.w=0.5
     """
     stop = terminal.Stop()
     stop.listen()
-    from augless import recipes
+    from augless import recipes, training
     from augless.recipes import following
 
     if os.environ.get("WORLD_SIZE", "1") != "1":
@@ -76,7 +79,7 @@ def train(
             progress=progress,
         )
     for warning in trained.warnings:
-        print(f"augless: {warning}", file=sys.stderr)
+        terminal.say(warning)
     if not finished:
         why = stop.by or f"{max_minutes:g} minutes"
         print(
@@ -85,15 +88,20 @@ def train(
             file=sys.stderr,
         )
         raise SystemExit(STOPPED)
-    result = trained.result or {}
+    result = training.outcome(trained)
+    assert result is not None  # it is finished
     if as_json:
-        print(terminal.as_json({"run": str(trained.folder), **result}))
+        print(terminal.as_json({"run": str(trained.folder), **dataclasses.asdict(result)}))
         return
-    best = result["best"]
-    scores = ", ".join(f"{name} {value:.4g}" for name, value in best["scores"].items())
-    print(f"best model: epoch {best['epoch']} of {result['epochs']}, {scores}")
+    for what, spent in result.needed.items():
+        terminal.show(f"{what}: {spent.seconds:,.1f} s, {spent.samples:,} samples")
+    scores = ", ".join(
+        f"{name} {math.nan if value is None else value:.4g}"
+        for name, value in result.best.scores.items()
+    )
+    terminal.show(f"best model: epoch {result.best.epoch} of {result.epochs}, {scores}")
     settings = resolved.recipe.training
-    if result["epochs"] < settings.epochs:
+    if result.epochs < settings.epochs:
         print(
             f"early stopping: no better {settings.metric} on the validation set in "
             f"{settings.patience} epochs (training.patience)"

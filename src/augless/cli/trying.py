@@ -6,6 +6,7 @@ import dataclasses
 import hashlib
 import math
 import os
+import re
 import shlex
 import sys
 from pathlib import Path
@@ -38,7 +39,14 @@ PlanOrFolder = Annotated[
         autocompletion=_plans,
     ),
 ]
-Small = Annotated[bool, typer.Option("--small", help="At the plan's scale for a laptop.")]
+Small = Annotated[
+    bool,
+    typer.Option(
+        "--small",
+        "--quick",
+        help="At the plan's scale for a laptop; on own files, a first answer in some 10 minutes.",
+    ),
+]
 Out = Annotated[Path, typer.Option(help="Where trials are kept.")]
 Records = Annotated[
     Path | None,
@@ -56,9 +64,10 @@ def trial(
     overrides: options.Overrides = None,
     small: Small = False,
     jobs: Annotated[
-        int | None, typer.Option(min=1, help="Runs at once; else as many as there are cores.")
+        int | None,
+        typer.Option(min=1, max=1024, help="Runs at once; else as many as there are cores."),
     ] = None,
-    threads: Annotated[int, typer.Option(min=1, help="Threads of each run.")] = 1,
+    threads: Annotated[int, typer.Option(min=1, max=1024, help="Threads of each run.")] = 1,
     out: Out = Path("trials"),
     records: Records = None,
     device: options.Device = "cpu",
@@ -68,6 +77,10 @@ def trial(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="List the runs and how long they will take.")
     ] = False,
+    write_plan: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write the plan to a file to edit; run nothing."),
+    ] = None,
     train: Files = None,
     valid: Files = None,
     test: Files = None,
@@ -79,6 +92,8 @@ def trial(
 
       augless trial demo
 
+      augless trial --train a.de a.en --valid b.de b.en --test c.de c.en --quick
+
       augless trial --train a.de a.en --valid b.de b.en --test c.de c.en
 
       augless trial table1 --small --dry-run
@@ -88,6 +103,12 @@ def trial(
     files = {"train": train, "valid": valid, "test": test}
     chosen = _chosen(plan, overrides or [], small, files)
     root = _root(out, chosen, files)
+    if write_plan is not None:
+        terminal.check_output(write_plan)
+        with terminal.output(write_plan) as file:
+            file.write(chosen.as_toml())
+        print(f"next: augless trial {shlex.quote(str(write_plan))}")
+        return
     jobs = jobs or len(os.sched_getaffinity(0))
     if dry_run:
         with terminal.Progress() as progress:
@@ -214,12 +235,17 @@ def _chosen(
             "give a plan, or all of --train, --valid and --test with two files each\n"
             f"plans: {', '.join(trials.shipped())}"
         )
-    if small:
-        raise recipes.BadRecipe("--small is a scale of plans, and there is none for own files")
     endings = [_ending(path) for path in given["train"]]
     alike = len({*endings}) < len(endings)  # as of a.src.txt and a.tgt.txt: no languages
     languages = ["source", "target"] if alike else endings
-    return trials.own(**given, languages=languages, changes=overrides)
+    return trials.own(
+        train=given["train"],
+        valid=given["valid"],
+        test=given["test"],
+        languages=languages,
+        changes=overrides,
+        quick=small,
+    )
 
 
 def _ending(path: Path) -> str:
@@ -231,11 +257,15 @@ def _ending(path: Path) -> str:
 
 
 def _root(out: Path, plan: trials.Plan, files: _Given) -> Path:
-    """Return where a trial is kept: one on own files by where these are."""
+    """Return where a trial is kept; of own files it has the name of their folder."""
     paths = [os.fsencode(path.absolute()) for pair in files.values() if pair for path in pair]
+    name = f"{plan.name}-small" if plan.small else plan.name
     if paths:
-        return out / f"own-{hashlib.sha256(bytes(1).join(paths)).hexdigest()[:6]}"
-    return out / (f"{plan.name}-small" if plan.small else plan.name)
+        assert files["train"] is not None
+        home = re.sub(r"[^\w-]+", "-", files["train"][0].absolute().parent.name).strip("-") or "own"
+        digest = hashlib.sha256(bytes(1).join(paths)).hexdigest()[:6]
+        name = f"{home}-quick-{digest}" if plan.small else f"{home}-{digest}"
+    return out / name
 
 
 def _warn(root: Path, plan: trials.Plan) -> None:
@@ -280,11 +310,11 @@ def _report(found: trials.Trial, root: Path, as_json: bool) -> None:
         whole = {"page": str(page), **reports.summary(found), "runs": rows, "chosen": chosen}
         print(terminal.as_json(whole))
     else:
-        print(reports.text(found))
+        terminal.show(reports.text(found))
         print(page)
     sys.stdout.flush()  # before what failed, where both go to one place
     for line in watching.failures(found):
-        print(f"augless: {line}", file=sys.stderr)
+        terminal.say(line)
 
 
 def _scores(record: trials.Record) -> dict[str, Any]:

@@ -24,7 +24,7 @@ class Live:
     def __init__(self, progress: terminal.Progress, metric: str) -> None:
         self.last: trials.Status | None = None
         self._progress, self._metric = progress, metric
-        self._spoken, self._said = 0.0, ""
+        self._spoken, self._said, self._alarm = 0.0, "", ""
         self._live: Any = None
 
     def __enter__(self) -> Live:
@@ -42,7 +42,13 @@ class Live:
     def __call__(self, status: trials.Status) -> None:
         """Show how far the trial is."""
         self.last = status
-        lines = _status(status, self._metric)
+        lines = [terminal.visible(line) for line in _status(status, self._metric)]
+        if status.alarm and not self._alarm:  # at once, and once
+            self._alarm = terminal.visible(f"augless: {status.alarm}")
+            if self._live is None:
+                print(self._alarm, file=sys.stderr, flush=True)
+            else:
+                self._live.console.print(self._alarm, markup=False, highlight=False)
         if sys.stderr.isatty():
             if self._live is None:
                 from rich.console import Console

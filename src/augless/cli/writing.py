@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -113,7 +114,16 @@ def lines(path: Path) -> Iterator[str]:
         for block in corpora.reading.blocks(path, corpora.Tally()):
             yield from block
         return
-    for number, raw in enumerate(sys.stdin.buffer, 1):
+    if sys.stdin is None:
+        raise OSError("standard input is closed; name a file")
+    longest = corpora.reading.LONGEST
+    for number in itertools.count(1):
+        raw = sys.stdin.buffer.readline(longest + 2)  # no more is held, however long the line
+        if not raw:
+            return
+        if len(raw.removesuffix(b"\n")) > longest:
+            size = f"{longest >> 20} MiB"
+            raise corpora.BadData(f"standard input, line {number}: longer than {size}")
         try:
             line = raw.removesuffix(b"\n").decode()
         except UnicodeDecodeError:

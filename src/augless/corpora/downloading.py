@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from http.client import HTTPException
 from pathlib import Path
 
+from augless import storage
 from augless.corpora import reading
 from augless.corpora.reading import BadData
 
@@ -37,32 +38,44 @@ class Remote:
     files: tuple[str, ...]
     """what it holds: itself, if it is no archive"""
 
+    @property
+    def packed(self) -> bool:
+        """Whether it is an archive."""
+        return any(map(_is_archive, self.addresses))
+
 
 def download(
     remotes: tuple[Remote, ...], folder: Path, progress: Progress = lambda *_: None
 ) -> list[Path]:
     """Fetch into a folder what is not there yet; return what was fetched.
 
-    A file appears under its name when it is whole and its checksum is right.
+    A file appears under its name when it is whole and its checksum is right. One that is there is
+    left alone, but refused if it is another than would be fetched. Of what an archive held no
+    checksum is known: it is fetched again, to compare.
     """
     made = []
     for remote in remotes:
-        missing = [name for name in remote.files if not (folder / name).exists()]
-        if not missing:
+        there = [name for name in remote.files if os.path.lexists(folder / name)]
+        if there and not remote.packed:
+            digest = hashlib.sha256((folder / there[0]).read_bytes()).hexdigest()
+            _refuse([name for name in there if digest not in remote.addresses.values()], folder)
             continue
         content = _fetched(remote, folder, progress)
-        for name in missing:
+        _refuse([n for n in there if (folder / n).read_bytes() != content[n]], folder)
+        for name in (name for name in remote.files if name not in there):
             folder.mkdir(parents=True, exist_ok=True)
-            aside = folder / f".{name}.{os.getpid()}"
-            try:
-                with aside.open("wb") as file:
-                    file.write(content[name])
-                    file.flush()
-                    os.fsync(file.fileno())
-                made.append(aside.replace(folder / name))
-            finally:
-                aside.unlink(missing_ok=True)
+            storage.replace(folder / name, content[name])
+            made.append(folder / name)
     return made
+
+
+def _refuse(wrong: list[str], folder: Path) -> None:
+    """Refuse files that are others than would be fetched."""
+    if wrong:
+        raise BadData(
+            f"{reading.name(folder / wrong[0])} is another file than the one to download\n"
+            "move it away to fetch that; or leave out --download to use your own"
+        )
 
 
 def _fetched(remote: Remote, folder: Path, progress: Progress) -> dict[str, bytes]:
@@ -88,7 +101,9 @@ def _read(address: str, progress: Progress) -> bytes:
     stage = f"downloading {address.rpartition('/')[2]}"
     with urllib.request.urlopen(address, timeout=TIMEOUT) as answer:  # https or http, of ours
         size = answer.headers.get("Content-Length")
-        total = int(size) if size and size.isdigit() else None
+        # Whatever a server says; ² is a digit too, but no number.
+        said = size and size.isascii() and size.isdecimal() and len(size) < 20
+        total = int(size) if said else None
         content = io.BytesIO()
         progress(stage, 0, total)
         while part := answer.read(_CHUNK):
@@ -101,9 +116,13 @@ def _read(address: str, progress: Progress) -> bytes:
     return content.getvalue()
 
 
+def _is_archive(address: str) -> bool:
+    return ".tar" in address or address.endswith(".tgz")
+
+
 def _unpacked(address: str, content: bytes, files: tuple[str, ...]) -> dict[str, bytes]:
     """Take the named files out of an archive, if it is one; nothing else in it matters."""
-    if ".tar" not in address and not address.endswith(".tgz"):
+    if not _is_archive(address):
         return {files[0]: content}
     found = {}
     with tarfile.open(fileobj=io.BytesIO(content)) as archive:

@@ -92,13 +92,8 @@ def prepare(
     progress("reading checksums", 0, None)
     before = _stamps(corpus)
     inputs = corpus.fingerprint()
-    learner = {type(settings.vocabulary).__name__: asdict(settings.vocabulary)}
-    knobs = asdict(settings) | {"vocabulary": learner}
-    given = knobs.pop("codec")  # by content, not by place
-    if given is not None:
-        knobs["codec"] = [codec.fingerprint for codec in _taken(given)]
-    identity = json.dumps([VERSION, inputs, knobs], sort_keys=True)
-    fingerprint = hashlib.sha256(identity.encode()).hexdigest()
+    knobs = _knobs(settings)
+    fingerprint = _fingerprint(inputs, knobs)
     folder = Path(root) / f"{name}-{fingerprint[:12]}"
     _clear(folder.parent)
     if folder.exists():
@@ -128,6 +123,25 @@ def prepare(
         with contextlib.suppress(OSError):
             storage.remove(aside, store.FILES)
     return Prepared.open(folder)
+
+
+def fingerprint(corpus: corpora.Corpus, settings: Settings) -> str:
+    """Return the fingerprint that a corpus has when it is prepared."""
+    return _fingerprint(corpus.fingerprint(), _knobs(settings))
+
+
+def _knobs(settings: Settings) -> dict[str, Any]:
+    learner = {type(settings.vocabulary).__name__: asdict(settings.vocabulary)}
+    knobs = asdict(settings) | {"vocabulary": learner}
+    given = knobs.pop("codec")  # by content, not by place
+    if given is not None:
+        knobs["codec"] = [codec.fingerprint for codec in _taken(given)]
+    return knobs
+
+
+def _fingerprint(inputs: str, knobs: dict[str, Any]) -> str:
+    identity = json.dumps([VERSION, inputs, knobs], sort_keys=True)
+    return hashlib.sha256(identity.encode()).hexdigest()
 
 
 def _clear(root: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar
@@ -161,7 +162,15 @@ class Window:
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on from `state_dict`."""
-        self.weights, self.step, self._taken = list(state["weights"]), state["step"], 0
+        if not isinstance(state, dict) or state.keys() != self.state_dict().keys():
+            raise ValueError("the weights that wait have other keys than weights, step")
+        weights, step = state["weights"], state["step"]
+        numbers = isinstance(weights, list) and all(type(w) in (int, float) for w in weights)
+        if not numbers or len(weights) > self.size or not all(0 <= w < math.inf for w in weights):
+            raise ValueError(f"the weights that wait are not at most {self.size} numbers")
+        if type(step) is not int or not 0 <= step < 1 << 62:
+            raise ValueError("the step of the weights that wait is no count")
+        self.weights, self.step, self._taken = [*weights], step, 0
 
     def _order(self) -> NDArray[np.int64]:
         return np.random.Generator(np.random.PCG64([self.seed, self.step])).permutation(self.size)

@@ -10,6 +10,8 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from augless import storage
+
 
 def phi(loss: Tensor, radius: Tensor, angle: Tensor) -> Tensor:
     """Return the loss of a neighbour at polar coordinates (radius, angle), elementwise.
@@ -71,7 +73,7 @@ class Neighbours:
 
     def save(self, path: str | Path) -> None:
         """Write the neighbours to a small JSON file."""
-        Path(path).write_text(self.document(), encoding="utf-8")
+        storage.replace(storage.target(Path(path)), self.document().encode())
 
     @staticmethod
     def load(path: str | Path) -> Neighbours:
@@ -80,11 +82,14 @@ class Neighbours:
             document = json.loads(Path(path).read_text(encoding="utf-8"))
             if document["format"] != _NEIGHBOURS_FORMAT:
                 raise ValueError(f"its format is {document['format']!r}")
-            radius, angle = (torch.tensor(document[k]).double() for k in ("radius", "angle"))
+            radius, angle = (
+                torch.tensor(document[k], dtype=torch.float64) for k in ("radius", "angle")
+            )
             return Neighbours(radius, angle)
-        except (ValueError, KeyError, TypeError, RuntimeError) as error:
+        except (ValueError, KeyError, TypeError, RuntimeError, ArithmeticError) as error:
+            reason = " ".join(str(error).split())[:200]  # RecursionError is a RuntimeError
             raise ValueError(
-                f"{path} is not a file of neighbours ({error}); "
+                f"{path} is not a file of neighbours ({reason}); "
                 "write one with polar.Neighbours(radius, angle).save(path)"
             ) from None
 

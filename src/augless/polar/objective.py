@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from typing import Any
 
@@ -118,7 +119,13 @@ class Objective:
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on from `state_dict`."""
-        self.mean_loss, self.mean_weight = state["mean_loss"], state["mean_weight"]
+        if state.keys() != self.state_dict().keys():
+            wanted = ", ".join(self.state_dict())
+            raise ValueError(f"the state of an objective has other keys than {wanted}")
+        means = state["mean_loss"], state["mean_weight"]
+        if any(mean is not None and not _is_mean(mean) for mean in means):
+            raise ValueError("a running mean is no finite number, at least 0")
+        self.mean_loss, self.mean_weight = means
         if self._window is not None:
             self._window.load_state_dict(state["window"])
         self._sums, self._fresh = None, []
@@ -178,3 +185,7 @@ class Objective:
         if not count:
             return mean
         return total / count if mean is None else mean + (total / count - mean) / self.memory
+
+
+def _is_mean(value: object) -> bool:
+    return type(value) in (int, float) and 0 <= value < math.inf  # type: ignore[operator]  # checked

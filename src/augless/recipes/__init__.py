@@ -30,7 +30,7 @@ __all__ = [
     "shipped",
 ]
 
-OTHERS = ("model", "terms", "training", "validation", "search", "seed")
+OTHERS = ("augment", "model", "terms", "training", "validation", "search", "seed")
 
 
 @dataclass(frozen=True, kw_only=True)

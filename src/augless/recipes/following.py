@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 import hashlib
 import json
 import math
 import platform
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import metadata
@@ -16,12 +19,27 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from augless import data, decoding, metrics, models, runs, text, training
+from augless import augmentation, corpora, data, decoding, metrics, models, runs, text, training
+from augless.augmentation import draws
 from augless.knobs import LARGEST_SEED, Among, Within
-from augless.recipes import Preparation, memory
-from augless.recipes.reading import BadRecipe, Resolved, changed, hint, nested, override, resolve
+from augless.recipes import Preparation, boards, memory
+from augless.recipes.reading import (
+    BadRecipe,
+    Resolved,
+    changed,
+    flat,
+    hint,
+    nested,
+    override,
+    resolve,
+)
 
 Progress = Callable[[str, int, int | None], None]
+
+AUGMENTED = "augmented"
+"""folder of made pairs, below that of prepared corpora"""
+_CONTENT = "augment.content"
+_REVERSE = 1  # makes another seed of a seed
 
 # Knobs that change no bit of the model, or whose content is in the corpus' fingerprint: they may
 # differ when a run is resumed.
@@ -32,6 +50,11 @@ FREE = ("training.log_every", "training.save_every", "training.keep", "text.code
 class Recipe(Preparation):
     """Everything that decides a run."""
 
+    augment: Annotated[
+        augmentation.Augmenter | None,
+        "made pairs that are trained on too; none: only the corpus's own",
+        Among("augmentation.AUGMENTERS"),
+    ] = None
     model: Annotated[models.Architecture, "what is trained", Among("models.MODELS")] = field(
         default_factory=models.Lstm
     )
@@ -65,15 +88,23 @@ def identity(resolved: Resolved[Recipe]) -> dict[str, Any]:
     """Return the values that decide a run's bits, wherever its files lie.
 
     Of the corpus only the name: its content has a fingerprint of its own. Of a run to start from,
-    its fingerprint, and of a file of neighbours, its content's.
+    its fingerprint, and of files of neighbours and models that augment, their content's.
     """
+    augmenter = resolved.recipe.augment
+    away = FREE if augmenter is None else (*FREE, *(f"augment.{k}" for k in augmenter.free))
     values = {
         key: value
         for key, value in resolved.values.items()
-        if key not in FREE and (key == "corpus.name" or not key.startswith("corpus."))
+        if key not in away and (key == "corpus.name" or not key.startswith("corpus."))
     }
+    if augmenter is None:  # runs of earlier versions know no such key
+        values.pop("augment", None)
+    elif (content := augmenter.identity(_context(resolved))) is not None:
+        values[_CONTENT] = content
     if resolved.recipe.training.start is not None:
-        values["training.start"] = runs.Run.open(resolved.recipe.training.start).fingerprint
+        start = runs.Run.open(resolved.recipe.training.start)
+        ended = "" if start.result is not None else f" at step {start.best().step}"
+        values["training.start"] = start.fingerprint + ended
     for key, value in values.items():
         if key.endswith(".neighbours"):
             values[key] = hashlib.sha256(Path(value).read_bytes()).hexdigest()
@@ -96,9 +127,16 @@ def train(
 ) -> tuple[runs.Run, bool]:
     """Follow a recipe, or go on with it; return the run and whether it is finished.
 
-    The run's folder is named after the recipe and a fingerprint of it and its corpus.
+    The run's folder is named after the recipe and a fingerprint of it and its corpus. What a recipe
+    that augments needs is done first: if that is stopped, the run is that of the need, or there is
+    none yet and `augmentation.Stopped` is raised.
     """
     recipe = resolved.recipe
+    deadline = time.monotonic() + 60 * max_minutes
+
+    def halt() -> bool:
+        return stop() or time.monotonic() >= deadline
+
     place = _device(device)
     try:
         training.check_precision(recipe.training.precision, place)
@@ -106,8 +144,30 @@ def train(
             raise ValueError("this model computes in float32 whatever training.precision says")
     except ValueError as error:
         raise BadRecipe(str(error)) from None
+    corpus: corpora.Corpus = recipe.corpus
+    needed = None
+    if recipe.augment is not None:
+        recipe.augment.check(corpus.languages)  # before hours of training something else
+        for need in needs(resolved):
+            source, target = need.recipe.corpus.languages
+            progress(f"training a model from {source} to {target} first", 0, None)
+            before, done = train(
+                need,
+                prepared_root=prepared_root,
+                runs_root=runs_root,
+                device=device,
+                workers=workers,
+                stop=halt,
+                on_record=on_record,
+                progress=progress,
+            )
+            if not done:
+                return before, False
+        corpus, needed = _enlarged(
+            resolved, prepared_root, runs_root, device, workers, halt, progress
+        )
     prepared = data.prepare(
-        recipe.corpus,
+        corpus,
         recipe.text,
         prepared_root,
         name=resolved.name,
@@ -125,9 +185,9 @@ def train(
     if recipe.training.start is not None:
         _begin(model, recipe.training.start, prepared)
     if tensorboard:
-        _summary_writer()
+        boards.check()
     run = runs.Run.create(
-        folder or runs_root / f"{resolved.name}-{run_name(resolved, prepared.fingerprint)}",
+        folder or home(resolved, runs_root),
         recipe=identity(resolved),
         corpus=prepared.fingerprint,
         codecs=prepared.codecs,
@@ -147,7 +207,7 @@ def train(
             seed=recipe.seed,
             device=place,
         )
-        listeners = [on_record, *([_board(run)] if tensorboard else [])]
+        listeners = [on_record, *([boards.listener(run)] if tensorboard else [])]
 
         def tell(record: Mapping[str, Any]) -> None:
             for listener in listeners:
@@ -158,19 +218,150 @@ def train(
             run,
             validate=Validation(recipe, prepared),
             higher_is_better=higher_is_better(recipe.training.metric),
-            stop=stop,
-            max_minutes=max_minutes,
+            stop=halt,
+            needed=needed,
             on_record=tell,
             progress=progress,
         )
     return run, finished
 
 
+# Recipes that augment
+
+
+def needs(resolved: Resolved[Recipe]) -> tuple[Resolved[Recipe], ...]:
+    """Return the recipes of the runs that must be done before pairs can be made for this one."""
+    augmenter = resolved.recipe.augment
+    return (reverse(resolved),) if augmenter is not None and augmenter.needs_reverse else ()
+
+
+def reverse(resolved: Resolved[Recipe]) -> Resolved[Recipe]:
+    """Return the recipe of the reverse direction: sides swapped, weighted plainly, another seed.
+
+    Model and training are as they are. The seed follows from the recipe's, so that runs with
+    several seeds are independent of each other in all they need.
+    """
+    recipe = resolved.recipe
+    plain = training.Term().weighting
+    turned = dataclasses.replace(
+        recipe,
+        corpus=augmentation.Reversed.of(recipe.corpus),
+        augment=None,
+        text=dataclasses.replace(recipe.text, codec=None),  # which would have its sides swapped
+        terms=tuple(dataclasses.replace(term, weighting=plain) for term in recipe.terms),
+        training=dataclasses.replace(recipe.training, start=None),
+        seed=draws.number((recipe.seed, _REVERSE)),
+    )
+    origins = {"corpus.name": (f"{resolved.values['corpus.name']} reversed", "reverse")}
+    for key, value in flat(turned):
+        if not key.startswith("corpus."):
+            known = resolved.origins.get(key)
+            same = known is not None and known[0] == value
+            origins[key] = known if known is not None and same else (value, "reverse")
+    return Resolved(f"{resolved.name}-reverse", turned, origins)
+
+
+def augment(
+    resolved: Resolved[Recipe],
+    *,
+    prepared_root: Path = Path("data"),
+    runs_root: Path = Path("runs"),
+    device: training.Device = "auto",
+    workers: int = 1,
+    stop: Callable[[], bool] = lambda: False,
+    progress: Progress = lambda stage, done, total: None,
+) -> augmentation.Augmented | None:
+    """Make the pairs that a recipe adds, or find them made; None if asked to stop.
+
+    The runs that it `needs` must be done. The folder, below ``augmented``, is named after all that
+    decides the texts, which the weight `w` does not: recipes that differ in it share one.
+    """
+    recipe = resolved.recipe
+    if recipe.augment is None:
+        raise ValueError("this recipe has no augment")
+    chosen = dataclasses.replace(recipe.augment, w=1.0)
+    for need in needs(resolved):
+        chosen = chosen.with_reverse(home(need, runs_root))
+    chosen.check(recipe.corpus.languages)
+    origin = augmentation.made_from(chosen, _context(resolved))
+    name = f"{resolved.name}-{chosen.name}-{augmentation.fingerprint_of(origin)[:12]}"
+    return augmentation.augment(
+        chosen,
+        recipe.corpus,
+        prepared_root / AUGMENTED / name,
+        seed=recipe.seed,
+        workers=workers,
+        writer=functools.partial(writer, device=device),
+        cache=prepared_root,
+        device=device,
+        progress=progress,
+        stop=stop,
+    )
+
+
+def _enlarged(
+    resolved: Resolved[Recipe],
+    prepared_root: Path,
+    runs_root: Path,
+    device: training.Device,
+    workers: int,
+    stop: Callable[[], bool],
+    progress: Progress,
+) -> tuple[augmentation.Enlarged, dict[str, dict[str, float]]]:
+    """Return the corpus with the pairs that a recipe adds, and what they cost."""
+    made = augment(
+        resolved,
+        prepared_root=prepared_root,
+        runs_root=runs_root,
+        device=device,
+        workers=workers,
+        stop=stop,
+        progress=progress,
+    )
+    if made is None:
+        raise augmentation.Stopped("stopped while pairs were made; the same command goes on")
+    assert resolved.recipe.augment is not None  # else nothing was made
+    corpus = resolved.recipe.corpus
+    enlarged = augmentation.Enlarged.of(corpus, made.folder, resolved.recipe.augment.w)
+    return enlarged, costs(resolved, made, runs_root)
+
+
+def costs(
+    resolved: Resolved[Recipe], made: augmentation.Augmented, runs_root: Path
+) -> dict[str, dict[str, float]]:
+    """Return seconds and samples of all that was needed before training, by what it was.
+
+    Samples are pairs, or texts, that a model was trained on, or that were rewritten.
+    """
+    manifest = made.manifest
+    pairs = manifest["pairs"]
+    found = {"rewriting": (manifest["seconds"], pairs["made"] + pairs["left_out"])}
+    if "small_model" in manifest:
+        small = manifest["small_model"]
+        found["small model"] = (small["seconds"], small["samples"])
+    for need in needs(resolved):
+        result = runs.Run.open(home(need, runs_root)).result or {}
+        found["reverse model"] = (result.get("seconds", 0.0), result.get("samples", 0))
+    return {what: {"seconds": spent, "samples": n} for what, (spent, n) in found.items()}
+
+
+def home(resolved: Resolved[Recipe], runs_root: Path) -> Path:
+    """Return the folder of a recipe's run, named after all that decides it."""
+    fingerprint = data.fingerprint(resolved.recipe.corpus, resolved.recipe.text)
+    return runs_root / f"{resolved.name}-{run_name(resolved, fingerprint)}"
+
+
+def _context(resolved: Resolved[Recipe]) -> augmentation.Context:
+    """Return what an augmenter needs to say what its texts depend on."""
+    here = Path()
+    return augmentation.Context(
+        corpus=resolved.recipe.corpus, seed=resolved.recipe.seed, work=here, cache=here
+    )
+
+
 def _begin(model: models.Model, start: Path, prepared: data.Prepared) -> None:
-    """Give a model the best weights of a finished run, if they mean the same words."""
+    """Give a model the best weights of a run so far, if they mean the same words."""
     run = runs.Run.open(start)
-    if run.result is None:
-        raise BadRecipe(f"training.start: {start} is not finished; train it to its end first")
     for side, ours, theirs in zip(data.SIDES, prepared.codecs, run.codecs, strict=True):
         if ours.fingerprint != theirs.fingerprint:
             raise BadRecipe(f"training.start: the {side} vocabulary of {start} is another one")
@@ -186,6 +377,7 @@ def run_name(resolved: Resolved[Recipe], corpus: str) -> str:
     Only of what differs from the defaults: a knob that a later version adds renames no run.
     """
     said = changed(resolved.recipe)
+    said.add(_CONTENT)
     values = {key: value for key, value in identity(resolved).items() if key in said}
     content = json.dumps([values, corpus], sort_keys=True)
     return hashlib.sha256(content.encode()).hexdigest()[:12]
@@ -238,10 +430,7 @@ class Validation:
                 found = self._scores(model, split)
                 scores |= found if split == "valid" else {f"{split} {metric}": found[metric]}
         except FloatingPointError as error:  # finite parameters can be too large to compute with
-            raise training.NotFinite(
-                f"{error}; what it computes is not finite, and nothing of it was saved\n"
-                "try a lower training.optimizer.rate or training.clip"
-            ) from None
+            raise training.NotFinite(f"{error}; what the model computes is not finite") from None
         return scores
 
     def _scores(self, model: models.Model, split: str) -> dict[str, float]:
@@ -262,7 +451,7 @@ def recipe_of(run: runs.Run, overrides: Sequence[str] = ()) -> Recipe:
 
     What it was trained on and by is not needed to generate, and may be gone: defaults stand in.
     """
-    gone = ("corpus.", "terms.", "training.start")
+    gone = ("corpus.", "augment.", "terms.", "training.start")
     values = {key: value for key, value in run.recipe.items() if not key.startswith(gone)}
     found = {**nested(values), "corpus": "toy-de-en"}
     try:
@@ -311,30 +500,3 @@ def _device(name: training.Device) -> torch.device:
         return training.choose_device(name)
     except ValueError as error:
         raise BadRecipe(str(error)) from None
-
-
-def _summary_writer() -> Any:
-    try:
-        from torch.utils.tensorboard import SummaryWriter
-    except ImportError:
-        advice = "pip install 'augless[tensorboard]'"
-        raise BadRecipe(f"TensorBoard is not installed; {advice}") from None
-    return SummaryWriter
-
-
-def _board(run: runs.Run) -> Callable[[Mapping[str, Any]], None]:
-    """Return what writes records for TensorBoard, beside the run's own."""
-    last = run.last()
-    purged = last.step + 1 if last else 0
-    board = _summary_writer()(str(run.folder / "tensorboard"), purge_step=purged)
-
-    def write(record: Mapping[str, Any]) -> None:
-        numbers = {k: v for k, v in record.items() if isinstance(v, float)}
-        numbers |= {f"valid/{k}": v for k, v in record.get("scores", {}).items()}
-        for i, term in enumerate(record["terms"]):
-            numbers |= {f"term{i}/{k}": v for k, v in term.items() if isinstance(v, float)}
-        for name, value in numbers.items():
-            board.add_scalar(f"{record['kind']}/{name}", value, record["step"])
-        board.flush()
-
-    return write

@@ -5,7 +5,7 @@ import re
 import unicodedata
 
 # Written out, not asked of `unicodedata`: a newer Unicode must not change a prepared corpus.
-_BLANK = re.compile(
+BLANK = re.compile(
     "["
     "\x00-\x20\x7f-\xa0"  # controls (among them VT, FF, CR, U+0085), space, no-break space
     "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"  # marks of writing direction
@@ -43,7 +43,7 @@ def normalise(line: str) -> str:
     """
     # `isprintable` is false for all of the above, and is one fast scan.
     if not line.isprintable():
-        line = _BLANK.sub(" ", line.replace("\u00ad", ""))
+        line = BLANK.sub(" ", line.replace("\u00ad", ""))
         line = _SURROGATE.sub("\ufffd", line)
     if not line.isascii():
         composed = _compose(line)

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, TypeVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from augless import contracts
+from augless import contracts, storage
 from augless.text import cleaning, tokenisation, vocabularies
 
 Ids = NDArray[np.int32]
@@ -123,9 +123,7 @@ class Codec:
         path = folder / FILE
         folder.mkdir(parents=True, exist_ok=True)
         content = {"format": FORMAT, "sha256": self.fingerprint, **self._content}
-        aside = path.with_suffix(".new")
-        aside.write_text(json.dumps(content, ensure_ascii=False) + "\n", "utf-8")
-        aside.replace(path)
+        storage.replace(path, f"{json.dumps(content, ensure_ascii=False)}\n".encode())
         return path
 
     @staticmethod

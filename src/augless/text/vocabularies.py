@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from augless.contracts import UNK
 from augless.knobs import Knobs, Within
+from augless.text import cleaning, tokenisation
 
 if TYPE_CHECKING:
     from tokenizers import models
@@ -39,7 +40,13 @@ class Vocabulary:
         if len(known) < len(self.pieces) or "" in known:
             raise ValueError("a piece of the vocabulary is empty or occurs twice")
         # A lone surrogate can be written in JSON, but is no character. This raises ValueError.
-        "".join(self.pieces).encode()
+        whole = "".join(self.pieces)
+        whole.encode()
+        # Text that was cleaned has none of these: such a piece could start a new line of output.
+        marks = str.maketrans("", "", f" {tokenisation.JOIN}")
+        inner = any(" " in piece[:-1] for piece in self.pieces)
+        if inner or cleaning.BLANK.search(whole.translate(marks)):
+            raise ValueError("a piece of the vocabulary has a control character, or a space inside")
         if self.merges is None and not all(piece.endswith(" ") for piece in self.pieces):
             raise ValueError("a word of the vocabulary does not end in a space")
         for left, right in self.merges or ():

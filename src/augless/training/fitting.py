@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict
 from typing import Any
 
@@ -12,7 +13,8 @@ import torch
 
 from augless import models, runs
 from augless.training.cautions import Caution, cautions
-from augless.training.loop import NotFinite, Span, Trainer
+from augless.training.loop import NotFinite, Trainer
+from augless.training.saved import Span
 from augless.training.terms import Tally
 
 Validate = Callable[[models.Model], Mapping[str, float]]
@@ -26,6 +28,7 @@ def fit(
     higher_is_better: bool,
     stop: Callable[[], bool] = lambda: False,
     max_minutes: float = math.inf,
+    needed: Mapping[str, Any] | None = None,
     on_record: Callable[[Mapping[str, Any]], None] = lambda record: None,
     progress: Callable[[str, int, int | None], None] = lambda stage, done, total: None,
 ) -> bool:
@@ -33,8 +36,9 @@ def fit(
 
     The caller holds the run's lock. The same call resumes where the last one stopped. `validate`
     gives the scores of a model, never weighted; the one named by `settings.metric` chooses the
-    best model, the highest or the lowest, and `loss` decides between equals. Every rank calls this;
-    the first one writes.
+    best model, the highest or the lowest, and `loss` decides between equals. `needed` is what was
+    spent before, as JSON: every epoch's record and the result repeat it. Every rank calls this; the
+    first one writes.
     """
     ranks = trainer.ranks
     if run.result is not None:
@@ -44,14 +48,17 @@ def fit(
         trainer.load(checkpoint)
     if ranks.first:
         run.rewind(trainer.at.records)
-    session = _Session(trainer, run, validate, higher_is_better, on_record)
+    spent = {"needed": dict(needed)} if needed else {}
+    session = _Session(trainer, run, validate, higher_is_better, on_record, spent)
+    session.saved = None if checkpoint is None else checkpoint.step
     deadline = time.monotonic() + 60 * max_minutes
     settings = trainer.settings
 
     def halted() -> bool:
         return ranks.any(stop() or time.monotonic() >= deadline)
 
-    with torch.random.fork_rng(devices=[]):  # the caller's draws are none of our business
+    # The caller's draws are none of our business.
+    with torch.random.fork_rng(devices=[]), session.saying_what_is_left():
         while not session.over:
             at = trainer.at
             plan = settings.plan(trainer.pairs, trainer.seed, at.epoch)
@@ -84,10 +91,14 @@ class _Session:
         validate: Validate,
         higher_is_better: bool,
         on_record: Callable[[Mapping[str, Any]], None],
+        spent: Mapping[str, Any],
     ) -> None:
+        self.spent = spent
         self.trainer, self.run, self.validate, self.on_record = trainer, run, validate, on_record
         self.sign = 1.0 if higher_is_better else -1.0
         self.said: set[tuple[str, int | None]] = set()
+        self.saved: int | None = None
+        """step of the last checkpoint"""
         self.clock = time.monotonic()
         self.interval = self.epoch = (time.monotonic(), trainer.at.tokens)
 
@@ -96,6 +107,23 @@ class _Session:
         at, settings = self.trainer.at, self.trainer.settings
         tired = 0 < settings.patience <= at.waited
         return at.epoch > settings.epochs or tired
+
+    @contextlib.contextmanager
+    def saying_what_is_left(self) -> Iterator[None]:
+        """Say of a training that diverged what was saved, and how to go on from there."""
+        try:
+            yield
+        except NotFinite as error:
+            at, metric = self.trainer.at, self.trainer.settings.metric
+            advice = "a lower training.optimizer.rate or training.clip"
+            if self.saved is None:
+                said = f"nothing of the run was saved; try {advice}"
+            elif at.best is None:
+                said = f"the checkpoint of step {self.saved} may have diverged too; try {advice}"
+            else:
+                said = f"the best model, of step {at.best_step} ({metric} {at.best:.4g}), is kept: "
+                said += f"go on from it with training.start={self.run.folder}, {advice}"
+            raise NotFinite(f"{error}\n{said}, in another folder (--run)") from None
 
     def log_interval(self) -> None:
         trainer = self.trainer
@@ -123,6 +151,7 @@ class _Session:
         self._spend()
         better = self._better(scores)
         record |= {"scores": scores, "seconds": at.seconds, "validation": time.monotonic() - began}
+        record |= self.spent
         record["cautions"] = [asdict(caution) for caution in self._cautions()]
         self._write(record)
         if better:
@@ -144,6 +173,7 @@ class _Session:
         self._spend()
         if self.trainer.ranks.first:
             self.run.save(self.trainer.checkpoint(), keep=self.trainer.settings.keep)
+        self.saved = self.trainer.at.step
         self.trainer.ranks.any(False)  # whoever resumes reads what the first has written
 
     def finish(self) -> None:
@@ -152,7 +182,7 @@ class _Session:
         at, best = self.trainer.at, self.run.best()
         result: dict[str, Any] = {"steps": at.step, "epochs": at.epoch - 1, "samples": at.samples}
         result |= {"tokens": at.tokens, "seconds": at.seconds, "best": best.state}
-        self.run.finish(result)
+        self.run.finish(result | dict(self.spent))
 
     def _better(self, scores: Mapping[str, float]) -> bool:
         """Tell whether these scores are better than those of the best model so far."""
@@ -162,7 +192,7 @@ class _Session:
             raise ValueError(f"training.metric is {metric!r}; validation gives {known}")
         score = scores[metric]
         if not math.isfinite(score):
-            raise NotFinite(f"{metric} on the validation pairs is {score}; nothing of it was saved")
+            raise NotFinite(f"{metric} on the validation pairs is {score}")
         if at.best is None or score != at.best:
             return at.best is None or self.sign * score > self.sign * at.best
         # A text metric is 0.00 in every epoch of a model that has just begun to learn.
@@ -182,10 +212,7 @@ class _Session:
     def _check_parameters(self) -> None:
         for name, parameter in self.trainer.parameters.items():
             if not bool(torch.isfinite(parameter).all()):
-                raise NotFinite(
-                    f"parameter {name} is not finite after step {self.trainer.at.step}\n"
-                    "nothing of it was saved; try a lower training.optimizer.rate"
-                )
+                raise NotFinite(f"parameter {name} is not finite after step {self.trainer.at.step}")
 
     def _spend(self) -> None:
         self.trainer.at.seconds += time.monotonic() - self.clock

@@ -15,16 +15,19 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from augless import data, losses, models, runs
+from augless import data, knobs, losses, models, runs
 from augless.contracts import Batch, Output
 from augless.knobs import Among, AtLeast, Below, Knobs, Within
 from augless.ranks import ALONE, Ranks
+from augless.training import saved
 from augless.training.optimizers import Adam, Sgd
+from augless.training.saved import Position, Span
 from augless.training.terms import Objectives, Tally, Term
 
 Precision = Literal["float32", "float64", "bfloat16"]
 Device = Literal["auto", "cpu", "cuda", "mps"]
 
+_SHOWN = 64  # rows of a batch that a message lists
 _TYPES = {"float32": torch.float32, "float64": torch.float64, "bfloat16": torch.float32}
 
 
@@ -96,59 +99,6 @@ class Settings(Knobs):
         )
 
 
-@dataclass
-class Position:
-    """Where a run is: enough, with the parameters, to go on as if nothing had happened."""
-
-    step: int = 0
-    epoch: int = 1
-    batch: int = 0
-    """batches of this epoch that are done"""
-    samples: int = 0
-    tokens: int = 0
-    seconds: float = 0.0
-    best: float | None = None
-    best_loss: float | None = None
-    """validation loss of the best model: of equal scores the lower loss is better"""
-    best_step: int = 0
-    waited: int = 0
-    """validations since the best one"""
-    records: int = 0
-    """records logged so far"""
-
-
-@dataclass
-class Span:
-    """What is summed over steps."""
-
-    norm: float = 0.0
-    """of gradients, before clipping"""
-    steps: int = 0
-    clipped: int = 0
-    """steps whose gradient was clipped"""
-    shares: list[float] = field(default_factory=list)
-    """of each term in the gradient norm, summed over the steps at which they were measured"""
-    measured: int = 0
-
-    def add(self, norm: float, clipped: bool, shares: list[float]) -> None:
-        """Count a step; shares are empty where they were not measured."""
-        self.norm, self.steps, self.clipped = (
-            self.norm + norm,
-            self.steps + 1,
-            self.clipped + clipped,
-        )
-        if shares:
-            self.measured += 1
-            before = self.shares or [0.0] * len(shares)
-            self.shares = [a + b for a, b in zip(before, shares, strict=True)]
-
-    def mean_shares(self, terms: int) -> list[float | None]:
-        """Return each term's share of the gradient norm; None where it was not measured."""
-        if terms == 1:
-            return [1.0]
-        return [s / self.measured for s in self.shares] if self.measured else [None] * terms
-
-
 class Trainer:
     """A model under training, with all that a checkpoint must hold."""
 
@@ -194,11 +144,10 @@ class Trainer:
             shares = self._shares(alone)
             norm, clipped = self._clipped_norm()
         except FloatingPointError as error:
-            pairs = ", ".join(map(str, rows))
+            pairs = ", ".join(map(str, rows[:_SHOWN])) + ", ..." * (len(rows) > _SHOWN)
             raise NotFinite(
                 f"{error} at step {at.step + 1} (epoch {at.epoch}, batch {at.batch + 1})\n"
-                f"rows of the batch in the prepared corpus: {pairs}; nothing of it was saved\n"
-                "try a lower training.optimizer.rate or training.clip"
+                f"rows of the batch in the prepared corpus: {pairs}"
             ) from None
         self.optimizer.step()
         self.objectives.step()
@@ -323,15 +272,15 @@ class Trainer:
 
     def load(self, checkpoint: runs.Checkpoint) -> None:
         """Go on from a checkpoint."""
-        set_weights(self.model, checkpoint.tensors["model"])
-        for key, value in checkpoint.tensors["optimizer"].items():
+        kept = checkpoint.tensors.get("optimizer", {})
+        saved.check_entries(kept, self.parameters, self.settings.optimizer.entries)
+        state = saved.read(checkpoint, self.objectives)
+        set_weights(self.model, checkpoint.tensors.get("model", {}))
+        for key, value in kept.items():
             name, _, entry = key.rpartition("/")
             parameter = self.parameters[name]
             self.optimizer.state[parameter][entry] = value.to(self.device)
-        self.at = Position(**checkpoint.state["position"])
-        self.objectives.load_state_dict(checkpoint.state["objectives"])
-        self.recent = Span(**checkpoint.state["recent"])
-        self.epoch = Span(**checkpoint.state["epoch"])
+        self.at, self.recent, self.epoch = state.position, state.recent, state.epoch
 
     def record(self, kind: str, tallies: list[Tally], span: Span) -> dict[str, Any]:
         """Return what is known at this position."""
@@ -377,7 +326,10 @@ def set_weights(model: models.Model, tensors: Mapping[str, Tensor]) -> None:
         ours = tuple(parameters[name].shape) if name in parameters else None
         theirs = tuple(tensors[name].shape) if name in tensors else None
         if ours != theirs:
-            raise runs.BadRun(f"parameter {name} is {ours} in the model and {theirs} in the run")
+            shown = knobs.shown(name)
+            raise runs.BadRun(f"parameter {shown} is {ours} in the model and {theirs} in the run")
+        if not tensors[name].is_floating_point() or not bool(tensors[name].isfinite().all()):
+            raise runs.BadRun(f"parameter {knobs.shown(name)} of the run is not all finite numbers")
     with torch.no_grad():
         for name, parameter in parameters.items():
             parameter.copy_(tensors[name])

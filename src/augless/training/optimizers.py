@@ -27,6 +27,11 @@ class Sgd(Knobs):
         Within(0, 1_000_000),
     ] = 8
 
+    @property
+    def entries(self) -> tuple[str, ...]:
+        """What it keeps of each parameter."""
+        return ("momentum_buffer",) if self.momentum else ()
+
     def build(self, parameters: Iterable[nn.Parameter]) -> torch.optim.Optimizer:
         """Make the optimiser."""
         return torch.optim.SGD(parameters, lr=self.rate, momentum=self.momentum)
@@ -51,6 +56,11 @@ class Adam(Knobs):
     beta1: Annotated[float, "memory of the mean gradient", AtLeast(0), Below(1)] = 0.9
     beta2: Annotated[float, "memory of the mean squared gradient", AtLeast(0), Below(1)] = 0.98
     epsilon: Annotated[float, "added to the denominator", Within(0, 1)] = 1e-9
+
+    @property
+    def entries(self) -> tuple[str, ...]:
+        """What it keeps of each parameter."""
+        return ("step", "exp_avg", "exp_avg_sq")
 
     def build(self, parameters: Iterable[nn.Parameter]) -> torch.optim.Optimizer:
         """Make the optimiser."""

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 import torch
 from torch import Tensor
 
-from augless import losses, polar
+from augless import knobs, losses, polar
 from augless.contracts import Batch, Output
 from augless.knobs import Among, Knobs, Within
 from augless.polar.weightings import work_type
@@ -129,11 +129,26 @@ class Tally:
 
     @staticmethod
     def from_state(state: dict[str, Any]) -> Tally:
-        """Go on from the sums of `state_dict`."""
-        return Tally(**{key: value for key, value in state.items() if value is not None})
+        """Go on from the sums of `state_dict`; refuse what cannot be summed up."""
+        knobs.check_whole(Tally, state)
+        said = {key: value for key, value in state.items() if value is not None}
+        found = knobs.build(Tally, said)
+        if len(found.histogram) != _BINS + 1 or min(found.histogram) < 0 or found.samples < 0:
+            raise ValueError("a tally has no counts")
+        found.summary()
+        return found
 
 
 _SUMS = tuple(Tally.__dataclass_fields__)[:8]
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Terms(Knobs):
+    """What a state says of all terms."""
+
+    objectives: Annotated[list[dict[str, Any]], "running means of each"]
+    recent: Annotated[list[dict[str, Any]], "sums since the last record"]
+    epoch: Annotated[list[dict[str, Any]], "sums since the epoch began"]
 
 
 class Objectives:
@@ -225,10 +240,14 @@ class Objectives:
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on from `state_dict`."""
-        for objective, means in zip(self.objectives, state["objectives"], strict=True):
+        known = knobs.build(_Terms, state)
+        these = (known.objectives, known.recent, known.epoch)
+        if any(len(one) != len(self.terms) for one in these):
+            raise ValueError("it has another number of terms")
+        for objective, means in zip(self.objectives, known.objectives, strict=True):
             objective.load_state_dict(means)
-        self.recent = [Tally.from_state(tally) for tally in state["recent"]]
-        self.epoch = [Tally.from_state(tally) for tally in state["epoch"]]
+        self.recent = [Tally.from_state(tally) for tally in known.recent]
+        self.epoch = [Tally.from_state(tally) for tally in known.epoch]
 
 
 def _finite(*tensors: Tensor) -> bool:

@@ -30,7 +30,7 @@ from augless.trials.keys import BadPlan
 from augless.trials.plans import Base, Method, Plan, Range, own, shipped
 from augless.trials.records import BadRecord, Entry, Record, Trial
 from augless.trials.running import Running, Status, collect, run
-from augless.trials.summary import Cell, Row, Table, table
+from augless.trials.summary import Cell, Contrast, Needed, Row, Table, alarm, table
 
 __all__ = [
     "Attempt",
@@ -40,6 +40,7 @@ __all__ = [
     "Base",
     "Cell",
     "Choice",
+    "Contrast",
     "Cost",
     "Entry",
     "Failure",
@@ -49,6 +50,7 @@ __all__ = [
     "Logged",
     "Measured",
     "Method",
+    "Needed",
     "Plan",
     "Range",
     "Record",
@@ -61,6 +63,7 @@ __all__ = [
     "Table",
     "TermLog",
     "Trial",
+    "alarm",
     "collect",
     "forecast",
     "own",

@@ -59,11 +59,16 @@ class TermLog:
     loss: Number = None
     weight: Number = None
     weight_sd: Number = None
+    weight_spread: Number = None
+    """standard deviation of weights over their mean"""
+    weight_within_batches: Number = None
+    """share of their variance that is within batches, where a control of batches' means has none"""
     weight_min: Number = None
     weight_max: Number = None
     raised: Number = None
     """share of samples with a weight above 1"""
     effective_samples: Number = None
+    """effective sample size, as a share of the samples"""
     weight_length_correlation: Number = None
     histogram: Annotated[tuple[Count, ...], pydantic.Field(max_length=10_000)] = ()
     """of losses, in tenths of the mean loss"""
@@ -71,6 +76,8 @@ class TermLog:
     """running mean"""
     mean_weight: Number = None
     """running mean"""
+    gradient_share: Number = None
+    """of the term in the gradient norm"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,6 +91,8 @@ class Logged:
     tokens: Count = 0
     rate: Number = None
     gradient_norm: Number = None
+    clipped: Number = None
+    """share of the steps whose gradient was clipped"""
     tokens_per_second: Number = None
     terms: tuple[TermLog, ...] = ()
     scores: dict[str, Number] = field(default_factory=dict)

@@ -93,7 +93,7 @@ def run(
     overrides = [*written(plan.overrides), *written(base.overrides)]
     if entry.matches is not None:
         overrides += written(plan.methods[entry.matches].overrides) + written(point)
-        overrides += written(_controls(resolve(base.recipe, tuple(overrides))))
+        overrides += written(_controls(resolve(base.recipe, tuple(overrides)), entry.kind))
         overrides += written(entry.overrides)
     else:
         overrides += written(entry.overrides) + written(point)
@@ -238,8 +238,8 @@ def portable(job: Job, resolved: Resolved[Recipe]) -> str:
     return dataclasses.replace(job, overrides=tuple(shown)).command
 
 
-def _controls(resolved: Resolved[Recipe]) -> dict[str, Any]:
-    """Return overrides that give every sample the mean weight that a recipe would have given."""
+def _controls(resolved: Resolved[Recipe], kind: str) -> dict[str, Any]:
+    """Return overrides that take the place of a recipe's weightings by their controls."""
     found = {}
     for i in range(len(resolved.recipe.terms)):
         prefix = f"terms.{i}.weighting."
@@ -249,7 +249,7 @@ def _controls(resolved: Resolved[Recipe]) -> dict[str, Any]:
             if key.startswith(prefix) and value is not None
         }
         if knobs["name"] != "plain":
-            found[prefix.removesuffix(".")] = {"name": "matched", "of": knobs}
+            found[prefix.removesuffix(".")] = {"name": kind, "of": knobs}
     if not found:
         raise BadPlan("a control needs a weighting to match, and there are only plain ones")
     return found

@@ -10,7 +10,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from augless import metrics, recipes
+from augless import knobs, metrics, recipes
 from augless.recipes import reading
 from augless.trials import keys, spelling
 from augless.trials.facts import LOSS, Values
@@ -22,6 +22,9 @@ Published = dict[str, dict[str, float]]
 View = Literal["table", "samples", "sweep"]
 
 _METRIC = "bleu"
+CONTROLS = ("matched", "averaged", "shuffled")
+"""kinds of control; names of weightings"""
+_RATE = "training.optimizer.rate"
 _OWN = "own"  # followed with somebody's files only
 
 
@@ -39,7 +42,10 @@ class Method:
 
     overrides: Values = field(default_factory=dict)
     matches: str | None = None
-    """the method whose mean weights it gives to all samples of a batch: that method's control"""
+    """the method whose weights it gives to samples without regard to their loss: its control"""
+    kind: str = "matched"
+    """how: every sample its batch's mean weight (matched) or the running mean (averaged), or each
+    the weight of another one (shuffled)"""
     published: Published = field(default_factory=dict)
     series: str | None = None
     """the line of a figure that it is a point of"""
@@ -75,6 +81,9 @@ class Plan:
     baseline: str = "plain"
     control: str | None = None
     """the method that others are compared with besides, unless one `matches` them"""
+    primary: str | None = None
+    """the method whose difference from the baseline, over all corpora, is the primary contrast, for
+    which nothing is corrected; if not given, the first that weighs its samples"""
     metric: str = _METRIC
     """what methods are compared by on the test set"""
     metrics: tuple[str, ...] = ()
@@ -98,8 +107,12 @@ class Plan:
     def __post_init__(self) -> None:
         if not self.recipes or not self.methods:
             raise BadPlan(f"{self.name}: a plan needs at least one recipe and one method")
-        if Path(self.name).name != self.name or self.name.startswith("."):
-            raise BadPlan(f"name is {self.name!r}; it names a folder, so no / and no dot in front")
+        whole = Path(self.name).name == self.name and not self.name.startswith(".")
+        if not whole or not self.name.isprintable() or len(self.name) > 200:
+            raise BadPlan(
+                f"name is {knobs.shown(self.name)}; it names a folder, so it may have no /, "
+                "nothing unprintable and no dot in front"
+            )
         if not self.seeds or len({*self.seeds}) < len(self.seeds) or min(self.seeds) < 0:
             raise BadPlan(f"seeds are {list(self.seeds)}; they must be different, 0 or more")
         for key, method in (("baseline", self.baseline), ("control", self.control)):
@@ -110,6 +123,7 @@ class Plan:
                 keys.known(f"methods.{name}.matches", entry.matches, self.methods)
                 if self.methods[entry.matches].matches is not None:
                     raise BadPlan(f"methods.{name}.matches {entry.matches!r}, itself a control")
+        self._check_primary()
         for metric in (self.metric, *self.metrics):
             keys.known("metric", metric, metrics.METRICS)
         keys.known("choose", self.choose, (LOSS, *metrics.METRICS))
@@ -131,6 +145,16 @@ class Plan:
         yield from ((f"recipes.{name}", base.overrides) for name, base in self.recipes.items())
         yield from ((f"methods.{name}", entry.overrides) for name, entry in self.methods.items())
         yield from ((f"tune.{name}", dict(space)) for name, space in self.tune.items())
+
+    def _check_primary(self) -> None:
+        controls = {self.baseline, self.control}
+        controls |= {name for name, entry in self.methods.items() if entry.matches is not None}
+        asked = {name: entry for name, entry in self.methods.items() if name not in controls}
+        if self.primary is not None:
+            keys.known("primary", self.primary, asked)
+            return
+        weigh = (name for name, entry in asked.items() if "weighting" in literal(entry.overrides))
+        object.__setattr__(self, "primary", next(weigh, next(iter(asked), None)))
 
     def _check_tuning(self) -> None:
         sizes = {}
@@ -261,10 +285,12 @@ def own(
     test: Iterable[str | Path],
     languages: Iterable[str] = ("source", "target"),
     changes: Iterable[str] = (),
+    quick: bool = False,
 ) -> Plan:
     """Plan a trial on somebody's own files: two files (source, target) a split, or one of both.
 
-    `changes` are key=value: what is no key of a plan is one of a recipe.
+    `changes` are key=value: what is no key of a plan is one of a recipe. `quick` plans a first
+    answer: a sample of the pairs, a narrow model, two seeds.
     """
     files = {"train": train, "valid": valid, "test": test}
     # Absolute, so that the plan can be followed from anywhere.
@@ -275,16 +301,26 @@ def own(
         key, equals, _ = change.partition("=")
         theirs = bool(equals) and key.split(".")[0] not in KEYS
         given.append(f"overrides.{change}" if theirs else change)
-    plan = Plan.load(_OWN, given)
+    plan = Plan.load(_OWN, given, small=quick)
     (label, base), *_ = plan.recipes.items()
     overrides = spelling.written(plan.overrides) + spelling.written(base.overrides)
     try:
-        suggested = recipes.load(base.recipe, overrides).suggested
+        resolved = recipes.load(base.recipe, overrides)
+        suggested, rate = resolved.suggested, resolved.values[_RATE]
     except recipes.BadRecipe as error:
         raise BadPlan(str(error)) from None
     # Written down, so that the plan means the same when the files have grown or are gone.
     whole = replace(base, overrides=base.overrides | suggested)
-    return replace(plan, recipes=plan.recipes | {label: whole})
+    spaces = {method: _rates(space, rate) for method, space in plan.tune.items()}
+    return replace(plan, recipes=plan.recipes | {label: whole}, tune=spaces)
+
+
+def _rates(space: Space, suggested: float) -> Space:
+    """Return a space whose learning rates are given as multiples of the suggested one."""
+    factors = space.get(_RATE)
+    if not isinstance(factors, list):
+        return space
+    return space | {_RATE: [float(f"{one * suggested:.3g}") for one in factors]}
 
 
 def _read(plan: str) -> tuple[str, dict[str, Any]]:
@@ -355,11 +391,14 @@ def _method(
     table = dict(given)
     published = _published(f"{where}.published", table.pop("published", {}), metric, labels)
     matches, series, at = (table.pop(key, None) for key in ("matches", "series", "at"))
+    kind = keys.string(f"{where}.kind", table.pop("kind", Method.kind))
+    keys.known(f"{where}.kind", kind, CONTROLS)
     if at is not None and (isinstance(at, bool) or not isinstance(at, int | float)):
         raise BadPlan(f"{where}.at is {at!r}; it must be a number")
     return Method(
         overrides=keys.flat(table),
         matches=None if matches is None else keys.string(f"{where}.matches", matches),
+        kind=kind,
         published=published,
         series=None if series is None else keys.string(f"{where}.series", series),
         at=None if at is None else float(at),
@@ -442,6 +481,7 @@ _READERS: dict[str, Callable[[str, Any], Any]] = {
     "seeds": lambda where, value: tuple(keys.numbers(where, value)),
     "baseline": keys.string,
     "control": keys.string,
+    "primary": keys.string,
     "metric": keys.string,
     "metrics": lambda where, value: tuple(keys.strings(where, value)),
     "budget": keys.whole,

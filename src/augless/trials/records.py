@@ -13,7 +13,7 @@ import functools
 import hashlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -66,6 +66,9 @@ class Facts:
     """what was logged: every epoch, and at most about 200 intervals"""
     inputs: tuple[facts.Input, ...] = ()
     """files that the corpus was read from; older records have none"""
+    fault: str = ""
+    """what is wrong with its outputs as a whole, in words: those of the test set, or, of a run that
+    tuning tried, of the validation set; see `fault_of`"""
 
     @functools.cached_property
     def terms(self) -> tuple[facts.Term, ...]:
@@ -170,6 +173,20 @@ class Record(Facts):
                 content = storage.read(Path(folder) / f"{name}.txt", _LARGEST)
                 found[name] = content.decode("utf-8").split("\n")[:-1]
         return replace(self, hypotheses=found or None)
+
+
+def fault_of(record: Record, sources: Sequence[str] = (), references: Sequence[str] = ()) -> str:
+    """Say what is wrong with the outputs of a run on the test set; nothing if they are fine.
+
+    Looks at the outputs where they are at hand, else at what the record says of them.
+    """
+    kept = record.hypotheses or {}
+    outputs = kept.get("test", [])
+    sources = kept.get("test.source") or sources
+    references = kept.get("test.reference") or references
+    if not outputs or len(outputs) != len(references):
+        return record.fault
+    return str(metrics.degenerate(outputs, references, sources or None) or "")
 
 
 def save_hypotheses(folder: str | Path, hypotheses: Mapping[str, list[str]]) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from augless import corpora, data, metrics, runs, storage
 from augless.errors import BAD_DATA, BUG, Failure
-from augless.trials import facts, graph, pool, searching
+from augless.trials import facts, graph, pool, searching, summary
 from augless.trials.graph import Job
 from augless.trials.layout import Layout
 from augless.trials.plans import Plan
@@ -53,6 +53,8 @@ class Status:
     """seconds; None while nothing can be said"""
     best: dict[str, tuple[Job, float]] = field(default_factory=dict)
     """corpus -> the best run so far and its score on the validation set"""
+    alarm: str = ""
+    """what is wrong with the first run from which nothing can be learnt, if there is one"""
 
 
 def run(
@@ -160,6 +162,7 @@ class _Desk:
         self._began = time.monotonic()
         self._seen = 0
         """samples of runs that ended in this call"""
+        self._alarm = ""
 
     def submit(self) -> bool:
         """Begin as many jobs as may be done at once; tell whether any is under way."""
@@ -194,6 +197,7 @@ class _Desk:
             job = under_way.job
             self._seen += max(0, progress_of(self.state, job).samples - under_way.samples)
             self.state.learn(job, one.outcome)
+            self._alarm = self._alarm or _alarm(self.state, job)
         if ended:
             self.known = self.state.jobs()
 
@@ -225,6 +229,7 @@ class _Desk:
             seconds=seconds,
             eta=eta,
             best=_best(state, done, plan),
+            alarm=self._alarm,
         )
 
     def _running(self, one: _UnderWay) -> Running:
@@ -251,6 +256,13 @@ class _UnderWay:
     began: float
     samples: int
     """that the run had seen when it went on"""
+
+
+def _alarm(state: State, job: Job) -> str:
+    """Say what is wrong with a run that has just ended, so that nobody waits for more of it."""
+    record = state.record(job) if job.method else None
+    said = summary.alarm(record, state.plan.metric) if record is not None else ""
+    return f"{job.method} on {job.corpus}, seed {job.seed}: {said}" if said else ""
 
 
 def _hidden(state: State) -> int:

@@ -57,6 +57,7 @@ def as_toml(plan: Plan) -> str:
         "methods": {
             name: {
                 "matches": method.matches,
+                "kind": method.kind if method.matches else None,
                 "series": method.series,
                 "at": method.at,
                 **method.overrides,

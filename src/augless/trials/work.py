@@ -124,12 +124,14 @@ def score(order: Order, stop: Stop) -> None:
     scores: facts.Scores = {}
     statistics = {}
     hypotheses = {}
-    for split in job.splits:
+    fault = ""
+    for split in job.splits:  # the test set last
         print(f"decoding {split}", flush=True)
         sources, references = (prepared.lines(split, side) for side in data.SIDES)
         pairs = prepared.pairs(split)
         nats, tokens = training.nats(writer.model, pairs)
         hypotheses[split] = writer.generate(sources)
+        fault = str(metrics.degenerate(hypotheses[split], references, sources) or "")
         if split == "test":
             hypotheses |= dict(zip(records.SIDES, (sources, references), strict=True))
         scores[split] = {}
@@ -158,6 +160,7 @@ def score(order: Order, stop: Stop) -> None:
         scores=scores,
         statistics=statistics,
         history=thinned(facts.history_of(run.metrics())),
+        fault=fault,
     ).save(layout.record(order.identifier))
     # Its best model stays; what it would have gone on from is three times as large.
     run.forget()

@@ -1,0 +1,34 @@
+"""A run's directory: what is in it, and how to read it back.
+
+::
+
+    run.json                            recipe, fingerprints of corpus and codecs, versions
+    source/codec.json, target/codec.json
+    checkpoint-000007-step-1200/        manifest.json, state.json, model.safetensors, ...
+    best-000002-step-900/               the same, for the best model so far
+    metrics.jsonl                       one record a line
+    result.json                         there once the run is done
+    lock                                held by the process that trains
+
+Whatever has to be whole is written aside under a name that starts with a dot, flushed, and renamed.
+Every byte that is read back is compared with a SHA-256 first. A file can name no class, and nothing
+is unpickled.
+"""
+
+from augless.runs.directory import Busy, Changed, Checkpoint, Codecs, Run, Table
+from augless.runs.renaming import CRASH_POINTS, finite
+from augless.runs.schemas import FORMAT, SIDES, BadRun
+
+__all__ = [
+    "CRASH_POINTS",
+    "FORMAT",
+    "SIDES",
+    "BadRun",
+    "Busy",
+    "Changed",
+    "Checkpoint",
+    "Codecs",
+    "Run",
+    "Table",
+    "finite",
+]
