@@ -322,7 +322,7 @@ def test_a_record_older_than_a_knob_counts_where_the_knob_has_its_default(tmp_pa
     recipe = graph.settled(resolved)
     assert graph.same(recipe, resolved)
     for key, counts in {
-        "training.patience": True,
+        "training.word_dropout": True,
         "search.max_extra": True,
         "training.epochs": False,  # said by the plan
         "text.lowercase": False,  # said by the recipe
