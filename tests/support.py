@@ -1,6 +1,13 @@
 """What several test modules need: records, trials and waiting, made in one place."""
 
 import contextlib
+import fcntl
+import os
+import pty
+import struct
+import subprocess
+import sys
+import termios
 import time
 from pathlib import Path
 
@@ -63,3 +70,45 @@ def descendants(process):
 def alive(processes):
     """List those processes that still run; one that nobody has waited for yet does not."""
     return [pid for pid in processes if Path(f"/proc/{pid}/cwd").exists()]
+
+
+def augless(*arguments, cwd, stdin=None, env=None):
+    """Run the command to its end."""
+    command = [sys.executable, "-m", "augless", *map(str, arguments)]
+    return subprocess.run(
+        command,
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+        input=stdin,
+        env={**os.environ, **(env or {})},
+    )
+
+
+def own_files(folder, train=200):
+    """Write two files a split, such as somebody has."""
+    for split, n in (("train", train), ("valid", 5), ("test", 5)):
+        for language, word in (("de", "Haus"), ("en", "house")):
+            lines = "".join(f"{word} {split} {i}\n" for i in range(n))
+            (folder / f"{split}.{language}").write_text(lines, encoding="utf-8")
+
+
+def on_a_terminal(*arguments, cwd, env):
+    """Run with standard error on a terminal, and return what was written there."""
+    main, terminal = pty.openpty()
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("4H", 24, 100, 0, 0))
+    process = subprocess.Popen(
+        [sys.executable, "-m", "augless", *map(str, arguments)],
+        cwd=cwd,
+        stdout=subprocess.DEVNULL,
+        stderr=terminal,
+        env={**os.environ, "TERM": "xterm-256color", "COLUMNS": "100", **env},
+    )
+    os.close(terminal)
+    written = b""
+    with contextlib.suppress(OSError):  # how Linux says that the other end is closed
+        while some := os.read(main, 1 << 16):
+            written += some
+    os.close(main)
+    assert process.wait() == 0, written
+    return written.decode()

@@ -4,6 +4,7 @@ AUGLESS_CHROMIUM names the browser if it is not on the path.
 """
 
 import base64
+import dataclasses
 import os
 import shutil
 from pathlib import Path
@@ -12,10 +13,10 @@ import pytest
 
 from augless import reports, trials
 from augless.reports import answers, evidence
-from test_reports import hostile, plan_of, synthetic
+from synthetic import hostile, plan_of, synthetic
 
 SCREENS = ("desk", "phone")
-SIZES = {"desk": (1280, 900), "phone": (375, 844), "paper": (673, 1000)}
+SIZES = {"desk": (1200, 900), "phone": (390, 844), "paper": (673, 1000)}
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 
 
@@ -23,7 +24,7 @@ NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable"
 def _quick():
     with pytest.MonkeyPatch.context() as patch:
         whole = trials.table
-        patch.setattr(trials, "table", lambda trial: whole(trial, trials=500))
+        patch.setattr(trials, "table", lambda trial: whole(trial, trials=100))
         yield
 
 
@@ -96,7 +97,7 @@ def test_the_page_renders(browser, path, trial, shots, size, scheme):
         wide = page.evaluate("document.documentElement.scrollWidth - window.innerWidth")
         assert wide <= 0
         answer = page.locator("#answer")
-        sentence = answers.answer(evidence.gather(trial).studies).sentence
+        sentence = answers.of(evidence.gather(trial)).sentence
         assert answer.is_visible() and answer.inner_text() == sentence
         box = answer.bounding_box()
         assert box["y"] + box["height"] < SIZES[size][1], "the answer is not on the first screen"
@@ -149,6 +150,33 @@ def test_words_in_figures_do_not_run_out_of_them(browser, path):
     for size in SCREENS:
         with Visit(browser, path, size) as visit:
             assert visit.page.evaluate(script) == []
+
+
+def test_nothing_on_a_phone_is_cut_off_that_cannot_be_scrolled_to(browser, path):
+    # Whatever reaches over the edge must be within a box of its own that scrolls.
+    script = """() => [...document.querySelectorAll("body *")].filter(element => {
+      const box = element.getBoundingClientRect();
+      if (!box.width || box.right <= window.innerWidth + 1 || element.closest("svg")) return false;
+      return !element.closest(".scroll");
+    }).map(element => element.outerHTML.slice(0, 80))"""
+    with Visit(browser, path, "phone") as visit:
+        visit.page.evaluate("document.querySelectorAll('details').forEach(d => d.open = true)")
+        assert visit.page.evaluate(script) == []
+        for label in visit.page.locator(".key label").all():
+            box = label.bounding_box()
+            assert box["x"] >= 0 and box["x"] + box["width"] <= SIZES["phone"][0]
+
+
+def test_a_command_is_copied_by_its_button(browser, trial, tmp_path):
+    command = "augless trial 'a plan' seeds=[1,2]"
+    path = reports.report(dataclasses.replace(trial, command=command), tmp_path)
+    with Visit(browser, path, "desk") as visit:
+        visit.context.grant_permissions(["clipboard-read", "clipboard-write"])
+        button = visit.page.locator("button.copy").last
+        button.click()
+        visit.page.wait_for_function("e => e.textContent === 'Copied'", arg=button.element_handle())
+        assert visit.page.evaluate("navigator.clipboard.readText()") == command
+        assert visit.complaints == []
 
 
 def test_a_method_can_be_hidden_without_a_script(browser, path):
@@ -227,6 +255,7 @@ def test_hostile_text_stays_text(browser, tmp_path, size):
     with Visit(browser, reports.report(hostile(), tmp_path), size) as visit:
         assert visit.complaints == []
         assert [url for url in visit.requests if not url.startswith("data:")] == [visit.url]
-        assert visit.page.evaluate("document.querySelectorAll('script, img').length") == 0
+        assert visit.page.evaluate("document.querySelectorAll('script').length") == 1
+        assert visit.page.evaluate("document.querySelectorAll('img').length") == 0
         wide = visit.page.evaluate("document.documentElement.scrollWidth - window.innerWidth")
         assert wide <= 0

@@ -1,36 +1,13 @@
-import contextlib
-import fcntl
 import json
 import os
-import pty
 import re
 import signal
-import struct
 import subprocess
 import sys
-import termios
 
 import pytest
 
-
-def augless(*arguments, cwd, stdin=None, env=None):
-    command = [sys.executable, "-m", "augless", *map(str, arguments)]
-    return subprocess.run(
-        command,
-        cwd=cwd,
-        capture_output=True,
-        text=True,
-        input=stdin,
-        env={**os.environ, **(env or {})},
-    )
-
-
-def own_files(folder, train=200):
-    for split, n in (("train", train), ("valid", 5), ("test", 5)):
-        for language, word in (("de", "Haus"), ("en", "house")):
-            lines = "".join(f"{word} {split} {i}\n" for i in range(n))
-            (folder / f"{split}.{language}").write_text(lines, encoding="utf-8")
-
+from support import augless, on_a_terminal, own_files
 
 SIZE = "text.vocabulary.size=60"
 
@@ -135,27 +112,6 @@ def test_closed_streams_are_no_error(tmp_path):
 
 
 # Progress
-
-
-def on_a_terminal(*arguments, cwd, env):
-    """Run with standard error on a terminal, and return what was written there."""
-    main, terminal = pty.openpty()
-    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("4H", 24, 100, 0, 0))
-    process = subprocess.Popen(
-        [sys.executable, "-m", "augless", *map(str, arguments)],
-        cwd=cwd,
-        stdout=subprocess.DEVNULL,
-        stderr=terminal,
-        env={**os.environ, "TERM": "xterm-256color", "COLUMNS": "100", **env},
-    )
-    os.close(terminal)
-    written = b""
-    with contextlib.suppress(OSError):  # how Linux says that the other end is closed
-        while some := os.read(main, 1 << 16):
-            written += some
-    os.close(main)
-    assert process.wait() == 0, written
-    return written.decode()
 
 
 COLOUR = re.compile(r"\x1b\[[0-9;]*?\b(?:3[0-8]|4[0-8]|9[0-7]|10[0-7])[0-9;]*m")

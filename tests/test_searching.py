@@ -1,22 +1,21 @@
 """Searching: points follow from the plan and the scores, whatever happens to the file."""
 
-import contextlib
 import dataclasses
+import functools
 import math
 import re
-import shutil
-import sqlite3
 import subprocess
 import sys
-import threading
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from augless import trials
-from augless.trials import jobs, plans, running, searching, worker
-from support import record, scores
+from augless import data, recipes, reports, runs, trials
+from augless.trials import graph, plans, pool, running, searching
+from augless.trials.layout import Layout
+from augless.trials.state import Corpus, State
+from support import record, score, scores
 
 RADIUS, STRENGTH = "terms.0.weighting.radius", "terms.0.weighting.strength"
 SPACE = {RADIUS: {"low": 0.25, "high": 4.0, "log": True}, STRENGTH: [0.5, 1.0]}
@@ -88,7 +87,7 @@ def test_every_method_has_the_same_budget():
 def test_what_an_end_of_a_range_does_wrong_is_said_before_any_work(tmp_path):
     plan = planned({RADIUS: {"low": -1.0, "high": 1.0}})
     with pytest.raises(trials.BadPlan, match=r"law on toy-de-en: .*radius"):
-        trials.run(plan, root=tmp_path / "root")
+        run(plan, root=tmp_path / "root")
     assert not (tmp_path / "root").exists()
 
 
@@ -96,7 +95,7 @@ def test_without_optuna_a_range_is_refused_and_says_what_to_install(tmp_path, mo
     monkeypatch.setitem(sys.modules, "optuna", None)
     plan = planned(tune={"plain": {"training.batch": [8, 16]}, "law": SPACE}, budget=2)
     with pytest.raises(trials.BadPlan, match=r"pip install 'augless\[search\]'"):
-        trials.run(plan, root=tmp_path / "root")
+        run(plan, root=tmp_path / "root")
     assert not (tmp_path / "root").exists()
 
 
@@ -118,183 +117,84 @@ def near(point):
     return told(float(point[RADIUS]))
 
 
-def search(folder, plan=None, corpus="toy-de-en"):
-    return searching.Search(plan or planned(), corpus, "law", folder / "search.sqlite")
+def points(told, plan=None, corpus="toy-de-en"):
+    return searching.points_of(plan or planned(), corpus, "law", told)
 
 
-def follow(folder, *, plan=None, score=far, between=lambda: None, pick=0, corpus="toy-de-en"):
-    """Try all points, one at a time, in a new process' stead each; return them in their order."""
-    plan = plan or planned()
+def follow(*, score=far, pick=0):
+    """Try all points, one at a time, as after a stop each; return them in their order."""
     known = {}
     while True:
-        points = search(folder, plan, corpus).points(lambda p: known.get(repr(p)))
-        left = [point for point in points if repr(point) not in known]
+        decided = points(lambda p: known.get(repr(p)))
+        left = [point for point in decided if repr(point) not in known]
         if not left:
-            assert len(points) == plan.budget
-            return points
+            assert len(decided) == planned().budget
+            return decided
         known[repr(left[pick])] = score(left[pick])
-        between()
 
 
-@pytest.fixture(scope="module")
-def undisturbed(tmp_path_factory):
-    """The points of a search in one go."""
-    folder = tmp_path_factory.mktemp("undisturbed")
-    return folder, search(folder).points(far)
-
-
-def test_points_lie_in_the_space_and_some_depend_on_scores(undisturbed, tmp_path):
-    _, points = undisturbed
-    assert len(points) == 4
-    for point in points:
+def test_points_lie_in_the_space_and_some_depend_on_scores():
+    whole = points(far)
+    assert len(whole) == 4
+    for point in whole:
         assert list(point) == [RADIUS, STRENGTH]
         assert 0.25 <= point[RADIUS] <= 4 and point[STRENGTH] in (0.5, 1.0)
-    blind = search(tmp_path).points(lambda p: None)
-    assert blind == points[:2]
-
-    def opposite(point):
-        return told(-point[RADIUS])
-
-    other = follow(tmp_path / "other", score=opposite)
-    assert other[:2] == points[:2] and other[2:] != points[2:]
+    assert points(lambda p: None) == whole[:2]
+    other = follow(score=lambda point: told(-point[RADIUS]))
+    assert other[:2] == whole[:2] and other[2:] != whole[2:]
 
 
-def test_points_are_the_same_one_at_a_time_in_any_order_and_after_any_stop(undisturbed, tmp_path):
-    assert follow(tmp_path, pick=-1) == undisturbed[1]
+@pytest.mark.parametrize("pick", [0, -1])
+def test_points_are_the_same_one_at_a_time_in_any_order_and_after_any_stop(pick):
+    assert follow(pick=pick) == points(far)
 
 
-def test_points_are_the_same_without_the_file(undisturbed, tmp_path):
-    file = tmp_path / "search.sqlite"
-    assert follow(tmp_path, between=file.unlink) == undisturbed[1]
+def test_a_point_waits_for_the_scores_of_all_before_it():
+    whole = points(far)
+    assert points(lambda p: None if p == whole[1] else far(p)) == whole[:2]
+    failing = points(lambda p: told(None) if p == whole[0] else far(p))
+    assert failing[:2] == whole[:2] and failing[2:] != whole[2:]
+    assert points(far) == whole, "what a failure led to does not outlive it"
 
 
-def test_points_are_taken_from_the_file(undisturbed, tmp_path, monkeypatch):
-    folder, points = undisturbed
-    shutil.copytree(folder, tmp_path / "copy")
-    monkeypatch.setattr("optuna.Study.ask", None)
-    assert search(tmp_path / "copy").points(far) == points
-
-
-def test_a_search_goes_in_the_direction_of_the_metric(tmp_path):
+def test_a_search_goes_in_the_direction_of_the_metric():
     plan = planned({RADIUS: {"low": 0.0, "high": 1.0}}, budget=6)
     found = {}
     for metric in ("perplexity", "bleu"):
-        changed = dataclasses.replace(plan, metric=metric, metrics=())
-        last = search(tmp_path, changed).points(near)[3:]
+        changed = dataclasses.replace(plan, choose=metric)
+        last = points(near, changed)[3:]
         found[metric] = sum(point[RADIUS] for point in last) / 3
     assert found["perplexity"] < found["bleu"] - 0.2
 
 
-def test_methods_and_corpora_have_points_of_their_own_and_a_changed_space_has_others(tmp_path):
-    one = search(tmp_path).points(far)
-    assert search(tmp_path, corpus="b").points(far)[0] != one[0]
-    whole = planned({RADIUS: {"low": 1, "high": 9, "log": True}})
-    assert {type(p[RADIUS]) for p in search(tmp_path, whole).points(near)} == {int}
-    search(tmp_path, planned(budget=3)).points(far)
-    assert search(tmp_path).points(far) == one
-    with contextlib.closing(sqlite3.connect(tmp_path / "search.sqlite")) as connection:
-        names = connection.execute("select study_name from studies").fetchall()
-    assert len({*names}) == 4
+def test_methods_and_corpora_have_points_of_their_own_and_a_changed_space_has_others():
+    one = points(far)
+    assert points(far, corpus="b")[0] != one[0]
+    for ends, kind in (((1, 9), int), ((1.0, 9.0), float), ((1, 9), int)):
+        space = {RADIUS: {"low": ends[0], "high": ends[1], "log": True}}
+        assert {type(p[RADIUS]) for p in points(near, planned(space))} == {kind}
+    assert points(far, planned(budget=3))[:2] == one[:2]
+    assert points(far) == one
 
 
-def test_lists_may_hold_anything(tmp_path):
+def test_lists_may_hold_anything():
     values = [1, 1.0, {"name": "x"}]
     space = {RADIUS: {"low": 0.0, "high": 1.0}, "a": values, "b": [7]}
-    points = search(tmp_path, planned(space, budget=8)).points(near)
-    assert {repr(point["a"]) for point in points} == {*map(repr, values)}
-    assert {point["b"] for point in points} == {7}
-
-
-@pytest.mark.parametrize("damage", ["text", "cut", "half asked", "changed", "widened"])
-def test_a_file_that_is_not_what_was_written_is_written_anew(undisturbed, tmp_path, damage):
-    points = undisturbed[1]
-    midway = search(tmp_path).points(lambda p: far(p) if p in points[:2] else None)
-    assert midway == points[:3]
-    file = tmp_path / "search.sqlite"
-    content = file.read_bytes()
-    statements = {
-        "half asked": "delete from trial_params where trial_id = 3",
-        "changed": "update trial_params set param_value = 1 where trial_id = 3",
-        "widened": "update trial_params set distribution_json = replace(distribution_json, 4, 5)",
-    }
-    if damage in statements:
-        with contextlib.closing(sqlite3.connect(file)) as connection:
-            assert connection.execute(statements[damage]).rowcount != 0
-            connection.commit()
-    else:
-        bad = {"text": b"no database\n" * 99, "cut": content[: len(content) // 2]}
-        file.write_bytes(bad[damage])
-        (tmp_path / "search.sqlite-journal").write_bytes(b"x")
-    assert search(tmp_path).points(far) == points
-    with contextlib.closing(sqlite3.connect(file)) as connection:
-        assert connection.execute("select count(*) from trials").fetchone() == (4,)
-
-
-@pytest.mark.parametrize("place", range(10, 100, 40))
-def test_a_flipped_bit_changes_no_point(undisturbed, tmp_path, place):
-    folder, points = undisturbed
-    content = bytearray((folder / "search.sqlite").read_bytes())
-    used = [i for i, byte in enumerate(content) if byte]
-    content[used[place * len(used) // 100]] ^= 1
-    (tmp_path / "search.sqlite").write_bytes(content)
-    assert search(tmp_path).points(far) == points
-
-
-def test_a_file_that_cannot_be_written_costs_nothing_but_time(undisturbed, tmp_path, monkeypatch):
-    connect = sqlite3.connect
-
-    def full(file, **options):
-        if file != ":memory:":
-            raise sqlite3.OperationalError("database or disk is full")
-        return connect(file, **options)
-
-    monkeypatch.setattr(sqlite3, "connect", full)
-    assert search(tmp_path).points(far) == undisturbed[1]
-
-
-def test_scores_are_never_taken_from_the_file(undisturbed, tmp_path):
-    folder, points = undisturbed
-    shutil.copy(folder / "search.sqlite", tmp_path)
-    lost = search(tmp_path).points(lambda p: None if p == points[1] else far(p))
-    assert lost == points[:2]  # what came after waits again
-    assert search(tmp_path).points(far) == points
-
-
-def test_what_a_failure_led_to_does_not_outlive_it(undisturbed, tmp_path):
-    points = undisturbed[1]
-    failing = search(tmp_path).points(lambda p: told(None) if p == points[0] else far(p))
-    assert failing[:2] == points[:2] and failing[2:] != points[2:]
-    assert search(tmp_path).points(far) == points
-
-
-def test_two_processes_do_not_confuse_each_other(undisturbed, tmp_path):
-    found = []
-    threads = [
-        threading.Thread(target=lambda: found.append(follow(tmp_path))),
-        threading.Thread(target=lambda: found.append(follow(tmp_path, pick=-1))),
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert found == [undisturbed[1]] * 2
-    with contextlib.closing(sqlite3.connect(tmp_path / "search.sqlite")) as connection:
-        assert connection.execute("select count(*) from trials").fetchone() == (4,)
+    found = points(near, planned(space, budget=8))
+    assert {repr(point["a"]) for point in found} == {*map(repr, values)}
+    assert {point["b"] for point in found} == {7}
 
 
 def test_optuna_is_loaded_late_and_says_nothing(tmp_path):
     script = """
 import sys
-from pathlib import Path
 from augless import trials
 from augless.trials import searching
 plan = trials.Plan.load("demo", ["tune.linear.x={low=0,high=9}", "budget=2"])
 assert "optuna" not in sys.modules
-search = searching.Search(plan, "toy-de-en", "linear", Path("search.sqlite"))
-search.points(lambda point: trials.Attempt(values=point, score=None))
+told = lambda point: trials.Attempt(values=point, score=None)
+assert len(searching.points_of(plan, "toy-de-en", "linear", told)) == 2
 """
-    with contextlib.closing(sqlite3.connect(tmp_path / "search.sqlite")) as connection:
-        connection.execute("create table trials (study_id)")  # not as it should be
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, cwd=tmp_path)
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
 
@@ -324,30 +224,39 @@ terms.0.weighting.strength = [0.5, 1.0]
 [tune.linear]
 terms.0.weighting.c1 = [1e-4, 1e-3, 1e-2, 1e-1]
 """
+KNOB = r"(?:radius|c1) ?= ?([0-9.e-]+)"
 FAILING = 3.0  # a radius that the search comes upon
 
 
-class Inventing(running._Pool):
-    """A pool without processes: the last run that was begun ends first."""
+class Inventing:
+    """Does jobs without processes: the last that was begun ends first."""
 
-    def _tell(self, line):
-        self.orders = [*getattr(self, "orders", []), worker.Order.read(line)]
+    def __init__(self):
+        self.orders = []
 
-    def poll(self):
-        if not self.children:
-            return False
-        order = self.orders.pop()
-        invent(order)
-        self._ended(order.identifier, trials.Failure(7, "not finite"))
-        return True
+    def submit(self, key, task):
+        self.orders.append((key, task))
+
+    def wait(self, seconds):
+        if not self.orders:
+            return []
+        key, order = self.orders.pop()
+        return [pool.Ended(key, invent(order))]
+
+    def close(self):
+        self.orders.clear()
 
 
 def invent(order):
-    """Leave a record, unless the radius is too large."""
-    pattern = r"(?:radius|c1) ?= ?([0-9.e-]+)"
-    knobs = [float(knob) for knob in re.findall(pattern, str(order.job.overrides))]
+    """Prepare a corpus, or leave a record without training; too large a radius fails."""
+    if order.job.kind == "prepare":
+        return order(lambda: False)
+    knobs = [float(knob) for knob in re.findall(KNOB, str(order.job.overrides))]
     if knobs and knobs[-1] > FAILING:
-        return
+        return trials.Failure(7, "not finite")
+    if order.job.kind == "train":
+        finish(order)
+        return None
     nats = sum(abs(math.log(knob)) for knob in knobs) + order.job.seed
     rows = np.stack([nats + np.arange(10.0), np.full(10, 9.0)], 1)
     value = math.exp(rows[:, 0].mean() / 9)
@@ -356,15 +265,36 @@ def invent(order):
         seed=order.job.seed,
         recipe={},
         scores=scores(value, splits=order.job.splits),
-        statistics={f"{split}/perplexity": rows for split in order.job.splits},
-    ).save(jobs.Layout(order.root).record(order.identifier))
+        statistics={
+            f"{split}/{what}": table
+            for split in order.job.splits
+            for what, table in (("perplexity", rows), ("nats", rows[:, 0]))
+        },
+    ).save(order.layout.record(order.identifier))
+    return None
+
+
+def finish(order):
+    """Leave a finished run that nobody has trained."""
+    resolved = order.resolved
+    root, recipe = order.layout.prepared, resolved.recipe
+    prepared = data.prepare(recipe.corpus, recipe.text, root, name=resolved.name)
+    runs.Run.create(
+        order.layout.run(f"{resolved.name}-{order.identifier}"),
+        recipe={},
+        corpus="",
+        codecs=prepared.codecs,
+        versions={},
+    ).finish({})
+
+
+def run(plan, **given):
+    return trials.run(plan, executor=Inventing(), **given)
 
 
 @pytest.fixture(scope="module", autouse=True)
-def no_training():
+def every_status():
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(running, "_Pool", Inventing)
-        patch.setattr(running, "_TICK", 0.0)
         patch.setattr(running, "_SPEAK", 0.0)
         yield
 
@@ -379,7 +309,7 @@ def reference(tmp_path_factory):
     """A trial of one run at a time that nobody disturbs."""
     root = tmp_path_factory.mktemp("reference")
     statuses = []
-    trial = trials.run(load(root), root=root, on_status=statuses.append)
+    trial = run(load(root), root=root, on_status=statuses.append)
     return root, trial, statuses
 
 
@@ -391,25 +321,22 @@ def test_a_search_is_a_trial_like_any_other(reference):
     assert len(values) == len(trial.chosen["linear"]["toy-de-en"].tried) == 4
     assert choice.best.score == min(value for value in values if value is not None)
     assert any(attempt.failure for attempt in choice.tried)
-    assert choice.seed not in {entry.seed for entry in trial.entries}
-    assert {status.total for status in statuses} == {2 * 4 + 4 * 2}
+    assert not {*choice.seeds} & {entry.seed for entry in trial.entries}
+    assert {status.total for status in statuses} == {2 * 2 * 4 + 4 * 2}
     assert statuses[-1].done + statuses[-1].failed == statuses[-1].total
 
 
 def test_interrupted_again_and_again_and_with_two_jobs_the_table_is_the_same(reference, tmp_path):
     _, undisturbed, _ = reference
     plan, root = load(tmp_path), tmp_path / "root"
-    file = root / "search.sqlite"
 
     def done():
         return len([*(root / "records").glob("*")])
 
-    ends = ((1, 2, file.unlink), (2, 6, lambda: file.write_text("x")))
-    for count, most, then in ends:
-        stopped = trials.run(plan, root=root, jobs=count, stop=lambda most=most: done() >= most)
+    for count, most in ((1, 2), (2, 6)):
+        stopped = run(plan, root=root, jobs=count, stop=lambda most=most: done() >= most)
         assert not stopped.complete
-        then()
-    whole = trials.run(plan, root=root, jobs=2)
+    whole = run(plan, root=root, jobs=2)
     assert whole.complete and whole.chosen == undisturbed.chosen
     one, other = (trials.table(trial, trials=100) for trial in (whole, undisturbed))
     assert one == other
@@ -417,8 +344,106 @@ def test_interrupted_again_and_again_and_with_two_jobs_the_table_is_the_same(ref
 
 def test_records_alone_make_the_same_table_elsewhere(reference, tmp_path):
     root, trial, _ = reference
-    again = trials.run(load(tmp_path), root=tmp_path / "new", records=root / "records")
+    again = run(load(tmp_path), root=tmp_path / "new", records=root / "records")
     assert again.complete and again.chosen == trial.chosen
+
+
+class Killing(Inventing):
+    """Loses the process that trains one seed of the combination that would be chosen."""
+
+    def wait(self, seconds):
+        for place, (key, order) in enumerate(self.orders):
+            job = order.job
+            if job.kind == "train" and (job.purpose, job.seed) == ("tune", 3) and BEST in job.tried:
+                del self.orders[place]
+                return [pool.Ended(key, LOST)]
+        return super().wait(seconds)
+
+
+LOST = trials.Failure(1, "killed by SIGKILL")
+BEST = "terms.0.weighting.c1=0.1"
+
+
+def test_a_killed_run_of_tuning_is_said_everywhere_and_tried_again_before_anything_is_chosen(
+    reference, tmp_path
+):
+    _, undisturbed, _ = reference
+    plan, root = load(tmp_path), tmp_path / "root"
+    whole = undisturbed.chosen["linear"]["toy-de-en"]
+    assert whole.best.values == {BEST.partition("=")[0]: 0.1} and whole.seeds == (0, 3)
+
+    lost = trials.run(plan, root=root, executor=Killing())
+    choice = lost.chosen["linear"]["toy-de-en"]
+    assert choice.best.values != whole.best.values
+    (failed,) = choice.failed
+    assert failed.values == whole.best.values and failed.failure == LOST
+    assert failed.score is None and failed.scores == (whole.best.scores[0], None)
+    assert lost.complete and LOST in lost.failures
+    said = "linear, tuning with c1=0.1: killed by SIGKILL"
+    for written in (reports.text, reports.markdown, reports.latex):
+        assert said in written(lost), written
+    rows = [line for line in reports.csv(lost).split("\n") if ",linear," in line]
+    assert rows and all("tuning with c1=0.1: killed by SIGKILL" in row for row in rows)
+    summary = reports.summary(lost)["corpora"]["toy-de-en"]["linear"]
+    assert summary["tuning_failures"] == ["tuning with c1=0.1: killed by SIGKILL"]
+    page = reports.report(lost, tmp_path / "page").read_text("utf-8")
+    assert said in page
+
+    # A report says the same; a call that does not get to it chooses nothing.
+    assert trials.collect(plan, root=root).chosen == lost.chosen
+    stopped = run(plan, root=root, max_minutes=0)
+    assert "linear" not in stopped.chosen
+    assert all(entry.record is None for entry in stopped.entries if entry.method == "linear")
+    again = run(plan, root=root)
+    assert again.chosen == undisturbed.chosen and LOST not in again.failures
+    assert said not in reports.text(again)
+
+
+def test_tables_say_what_was_chosen_by_what(reference):
+    _, trial, _ = reference
+    said = "Hyper-parameters were chosen by validation loss, mean of 2 seeds."
+    assert trial.selection == (said,), "the records here do not say what models were chosen by"
+    for written in (reports.text, reports.markdown, reports.latex):
+        assert said in written(trial)
+    known = [
+        dataclasses.replace(e, record=dataclasses.replace(e.record, recipe={"training.metric": by}))
+        for e, by in zip(trial.entries, ["loss", "bleu"] * 4, strict=True)
+    ]
+    plan = dataclasses.replace(trial.plan, choose="chrf", tuning_seeds=1)
+    assert dataclasses.replace(trial, plan=plan, entries=known).selection == (
+        "Hyper-parameters were chosen by chrf on the validation set, one seed.",
+        "The model of each run was chosen by bleu or loss on the validation set.",
+    )
+
+
+def test_of_equal_scores_the_one_with_the_lower_loss_is_chosen(tmp_path):
+    plan = dataclasses.replace(load(tmp_path), choose="bleu", metrics=())
+    state = State(plan, Layout(tmp_path), retry=False)
+    jobs = [
+        job
+        for point in plan.points("linear")
+        for job in graph.tuning(plan, state.resolve, "toy-de-en", "linear", point)
+    ]
+    for place, job in enumerate(jobs):
+        state.corpora[state.source(job)] = Corpus(fingerprint="c")
+        nats = [5.0, 5.0, 3.0, 4.0, 4.0, 3.0, 1.0, 9.0][place]  # two seeds a combination
+        both = {name: score(0.0) for name in plan.metrics}
+        record(
+            id=state.identifier(job),
+            scores={"valid": both},
+            statistics={"valid/nats": np.full(3, nats)},
+        ).save(tmp_path / "records" / state.identifier(job))
+    choice = state.choice("toy-de-en", "linear")
+    assert [attempt.loss for attempt in choice.tried] == [5.0, 3.5, 3.5, 5.0]
+    assert {attempt.score for attempt in choice.tried} == {0.0}
+    assert choice.best == choice.tried[1] and choice.by == "bleu"
+
+
+def test_a_plan_may_choose_by_a_metric_which_is_then_scored():
+    plan = planned(choose="chrf", tuning_seeds=3, seeds=[1, 3])
+    assert plan.metrics == ("perplexity", "chrf") and plan.chooses_highest
+    assert plan.seeds_of_tuning == (0, 2, 4)
+    assert not planned().chooses_highest and planned().metrics == ("perplexity",)
 
 
 def test_a_forecast_lists_the_whole_budget(reference, tmp_path, monkeypatch):
@@ -435,18 +460,27 @@ def test_a_forecast_lists_the_whole_budget(reference, tmp_path, monkeypatch):
     monkeypatch.setattr(sys.modules["augless.trials.forecast"], "_measured", lambda *_: measured)
     plan = load(tmp_path)
     runs = trials.forecast(plan, root=tmp_path / "root").runs
-    assert [run.job.purpose for run in runs].count("tune") == 2 * 4
-    assert len(runs) == 2 * 4 + 4 * 2 and not any(run.share for run in runs)
+    assert [run.job.purpose for run in runs].count("tune") == 2 * 2 * 4
+    assert len(runs) == 2 * 2 * 4 + 4 * 2 and not any(run.share for run in runs)
     assert not (tmp_path / "root" / "runs").exists()
     # Those that failed, and what waits for them, are to be done.
     left = [run.job.method for run in trials.forecast(plan, root=root).runs if run.share < 1]
     assert {*left} == {"law", "matched"}
 
 
+DOCUMENT = Path(__file__).parent.parent / "docs" / "trials.md"
+
+
+def test_every_key_of_a_plan_is_in_the_documents_and_no_other():
+    rows = re.findall(r"^\| (`.*?) \|", DOCUMENT.read_text("utf-8"), flags=re.M)
+    named = {key for row in rows for key in re.findall(r"`([a-z_]+)(?:\.NAME)?`", row)}
+    assert named == {*plans.KEYS}
+
+
 def test_the_plan_of_the_documents_can_be_followed(tmp_path):
-    text = (Path(__file__).parent.parent / "docs" / "trials.md").read_text("utf-8")
+    text = DOCUMENT.read_text("utf-8")
     (block,) = re.findall(r"```toml\n(.*?)```", text, flags=re.S)
     (tmp_path / "mine.toml").write_text(block)
     plan = trials.Plan.load(str(tmp_path / "mine.toml"))
-    jobs.Book(plan, jobs.Layout(tmp_path), workers=1, progress=lambda *_: None).check()
+    graph.check(plan, functools.cache(recipes.load))
     assert plan.searched("exponential") and not plan.searched("linear") and plan.budget == 8

@@ -1,11 +1,13 @@
 """Summaries of trials: who is compared with whom, and over what luck is corrected."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
 import support
 from augless import metrics, trials
-from augless.trials import plans, summary
+from augless.trials import plans, records, summary
 
 SEEDS = (1, 2, 3)
 
@@ -20,13 +22,14 @@ def record(draw, shift, signature):
     )
 
 
-def summarised(shifts, *, corpora=1, signature=lambda corpus, method, seed: "s"):
+def summarised(shifts, *, corpora=1, primary=None, signature=lambda corpus, method, seed: "s"):
     """Summarise a trial of methods that differ by their shifts; `control` is the control."""
     content = {
         "title": "t",
         "metric": "bits-per-token",
         "metrics": ["bits-per-token"],
         "control": "control",
+        **({"primary": primary} if primary else {}),
         "seeds": [*SEEDS],
         "recipes": {f"corpus {k}": {"recipe": "toy-de-en"} for k in range(corpora)},
         "methods": {method: {} for method in shifts},
@@ -93,31 +96,167 @@ def test_corpora_may_be_scored_in_different_ways():
     assert table.warnings == []
 
 
-@pytest.mark.parametrize(("kind", "reference"), [("baseline", "plain"), ("control", "control")])
-def test_a_correction_is_over_all_methods_and_corpora_of_one_reference(kind, reference):
-    trial, table = summarised(METHODS, corpora=3)
+def uncorrected(trial, corpus, reference):
+    """Compare all methods with one, as they were scored on a corpus."""
+    systems = {}
+    for entry in trial.entries:
+        if entry.corpus == corpus:
+            scored = summary.score_of(entry.record, "bits-per-token")
+            systems.setdefault(entry.method, []).append(scored)
+    return metrics.compare(systems, reference, trials=300)
 
-    def system(corpus, method):
-        return [
-            summary.score_of(entry.record, "bits-per-token")
-            for entry in trial.entries
-            if (entry.corpus, entry.method) == (corpus, method)
-        ]
 
-    raw = [
-        metrics.compare(
-            {m: system(corpus, m) for m in (reference, row.method)}, reference, trials=300
-        )[row.method]
-        for row in table.rows
-        for corpus, cell in row.cells.items()
-        if getattr(cell, kind) is not None
-    ]
-    found = contrasts(table, kind)
-    assert len(found) == len(raw) == (9 if kind == "baseline" else 6)
-    assert [one.p for one in found] == [one.p for one in raw]
-    assert [one.holm_p for one in found] == metrics.holm([one.p for one in raw])
-    assert [one.method_p for one in found] == metrics.holm([one.method_p for one in raw])
-    assert all(
-        one.smallest_detectable > alone.smallest_detectable > 0
-        for one, alone in zip(found, raw, strict=True)
+def test_the_primary_contrast_is_not_corrected_and_its_control_waits_for_it():
+    trial, table = summarised(METHODS, primary="law")
+    with_plain = uncorrected(trial, "corpus 0", "plain")
+    with_control = uncorrected(trial, "corpus 0", "control")
+    law = table["law"]
+    assert law.baseline.primary and not law.control.primary
+    assert law.baseline.test == with_plain["law"]
+    assert law.control.p == max(with_plain["law"].p, with_control["law"].p)
+    rest = [with_plain["control"], with_plain["linear"], with_control["linear"]]
+    found = [table["control"].baseline, table["linear"].baseline, table["linear"].control]
+    assert [one.p for one in found] == metrics.holm([one.p for one in rest])
+    assert not any(one.primary for one in found)
+    for one, alone in zip(found, rest, strict=True):
+        assert one.test.minimum_detectable_effect > alone.minimum_detectable_effect
+        assert (one.test.low, one.test.high) == (alone.low, alone.high)
+    cells = {method: row.cells["corpus 0"] for method, row in zip(METHODS, table.rows, strict=True)}
+    assert cells["law"].baseline == law.baseline, "one corpus is all corpora"
+    assert cells["linear"].control == table["linear"].control
+
+
+def test_several_corpora_are_averaged_and_single_ones_are_a_family_of_their_own():
+    trial, table = summarised(METHODS, corpora=3, primary="law")
+    raw = {
+        (side, corpus, method): one
+        for side, other in (("baseline", "plain"), ("control", "control"))
+        for corpus in table.corpora
+        for method, one in uncorrected(trial, corpus, other).items()
+        if method != "plain" and (side == "baseline" or method in ("linear", "law"))
+    }
+    corrected = dict(zip(raw, metrics.holm([one.p for one in raw.values()]), strict=True))
+    assert len(raw) == 15
+    for (side, corpus, method), p in corrected.items():
+        assert getattr(table[method].cells[corpus], side).p == pytest.approx(p)
+    parts = [raw["baseline", corpus, "law"] for corpus in table.corpora]
+    law = table["law"].baseline
+    assert law.test == metrics.mean_difference(parts) and law.corpora == 3 and law.primary
+    assert law.likely == metrics.random_effects(parts)
+    assert not any(cell.baseline.primary for cell in table["law"].cells.values())
+    two = summarised(METHODS, corpora=2)[1]["law"].baseline
+    assert two.corpora == 2 and two.likely is None, "two say nothing of others"
+
+
+def test_only_a_primary_contrast_that_there_is_is_left_uncorrected():
+    def signature(corpus, method, seed):
+        return "other" if method == "plain" and seed == 2 else "s"
+
+    _, table = summarised(METHODS, primary="law", signature=signature)
+    assert table["law"].baseline is None
+    both = [table[method].control for method in ("linear", "law")]
+    assert [one.p for one in both] == metrics.holm([one.test.p for one in both])
+
+
+def test_nothing_asks_that_every_seed_agrees():
+    contrast = trials.Contrast(
+        test=metrics.Difference(1.0, 0.2, 1.8, 0.02, 0.02, 8, 0.3, 1.0, "two-way"),
+        seeds=(2.0, 1.5, -0.5),
     )
+    assert contrast.claimed
+    assert not dataclasses.replace(contrast, fault="all are empty").claimed
+    alone = dataclasses.replace(contrast.test, test="sentences")
+    assert not dataclasses.replace(contrast, test=alone).claimed, "one seed"
+    late = dataclasses.replace(contrast.test, corrected_p=0.06)
+    assert not dataclasses.replace(contrast, test=late).claimed
+
+
+def test_the_seeds_that_would_be_needed_see_what_is_worth_it():
+    _, table = summarised(METHODS, primary="law")
+    needed = table.needed["corpus 0"]
+    mean = table["plain"].cells["corpus 0"].mean
+    assert needed.effect == mean / 100, "of bits per token: about 0.01 nats"
+    one = table["law"].baseline.test
+    own = (one.deviation**2 - one.sentence_variance) * 3 / 2
+    args = needed.effect, own, 1 + one.degrees // 2
+    assert needed.seeds == metrics.seeds_needed(*args, sentence_variance=one.sentence_variance)
+    bleu = metrics.METRICS["bleu"]()
+    assert summary.worthwhile(bleu, 30.0) == summary.worthwhile(bleu, 3.0) == 0.5
+
+
+LINES = [f"sentence {k} of many" for k in range(20)]
+
+
+def spoken(outputs, **changes):
+    """Make a record with its outputs."""
+    kept = {"test": outputs, "test.source": LINES, "test.reference": LINES}
+    draw = np.random.default_rng(0)
+    return dataclasses.replace(record(draw, 0.0, "s"), hypotheses=kept, **changes)
+
+
+def test_degenerate_outputs_are_found_in_a_record_and_said_at_once():
+    assert records.fault_of(spoken(LINES)) == trials.alarm(spoken(LINES), "bleu") == ""
+    constant = spoken(["a"] * 20)
+    seen = "20 outputs have only 1 different lines, such as 'a'"
+    assert records.fault_of(constant) == seen
+    said = trials.alarm(constant, "bleu")
+    assert said == f"its outputs tell nothing: {seen}; {metrics.ADVICE}"
+    told = dataclasses.replace(spoken(LINES), hypotheses=None, fault=seen)
+    assert records.fault_of(told) == seen, "by whoever had the outputs"
+    bare = dataclasses.replace(constant, hypotheses={"test": ["a"] * 20})
+    assert records.fault_of(bare) == "" and records.fault_of(bare, LINES, LINES) == seen
+    low = dataclasses.replace(spoken(LINES), scores=support.scores(0.31, "bleu", ["test"]))
+    assert trials.alarm(low, "bleu").startswith("its bleu of 0.31 is too near 0 to compare")
+    assert trials.alarm(low, "chrf") == ""
+
+
+def test_a_record_keeps_what_is_wrong_with_its_outputs(tmp_path):
+    spoken(LINES, fault="all are empty").save(tmp_path / "r")
+    assert trials.Record.load(tmp_path / "r").fault == "all are empty"
+
+
+@pytest.mark.parametrize("method", ["plain", "law"])
+def test_a_difference_of_degenerate_outputs_is_never_claimed(method):
+    trial, table = summarised(METHODS, primary="law")
+    assert table["law"].baseline.claimed
+    entries = [
+        dataclasses.replace(entry, record=dataclasses.replace(entry.record, fault="all are empty"))
+        if (entry.method, entry.seed) == (method, 2)
+        else entry
+        for entry in trial.entries
+    ]
+    table = trials.table(dataclasses.replace(trial, entries=entries), trials=300)
+    law = table["law"].baseline
+    assert not law.claimed and law.fault == f"{method}, seed 2: all are empty"
+    assert table[method].cells["corpus 0"].faults == {2: "all are empty"}
+    assert not table["linear"].control.fault, "which is of others"
+
+
+def plan_of(methods, **changes):
+    content = {"title": "t", "recipes": ["toy-de-en"], "methods": methods, **changes}
+    return plans._built("p", content, False)
+
+
+def test_the_primary_method_is_the_first_that_weighs_unless_it_is_named():
+    methods = {
+        "plain": {},
+        "matched": {"matches": "law"},
+        "wd": {"terms": [{}, {"loss": "wasserstein"}]},
+        "law": {"terms.0.weighting": {"name": "exponential"}},
+        "linear": {"terms": [{"weighting": "linear"}]},
+    }
+    assert plan_of(methods).primary == "law"
+    assert plan_of(methods, primary="linear").primary == "linear"
+    assert plan_of({"plain": {}, "wd": methods["wd"]}).primary == "wd"
+    assert plan_of({"plain": {}}).primary is None
+    for wrong in ("plain", "matched", "lawn"):
+        with pytest.raises(plans.BadPlan, match=f"primary names '{wrong}'"):
+            plan_of(methods, primary=wrong)
+    named = plan_of(methods, primary="linear")
+    assert 'primary = "linear"' in named.as_toml()
+
+
+@pytest.mark.parametrize("name", trials.shipped())
+def test_every_shipped_plan_has_a_primary_method_that_weighs(name):
+    plan = trials.Plan.load(name)
+    assert "weighting" in str(plan.methods[plan.primary].overrides)

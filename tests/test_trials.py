@@ -16,7 +16,10 @@ import numpy as np
 import pytest
 
 from augless import corpora, metrics, runs, storage, trials
-from augless.trials import jobs, plans, records, spelling, summary, worker
+from augless.recipes import following
+from augless.trials import graph, keys, layout, plans, records, spelling, summary, work
+from augless.trials.layout import Layout
+from augless.trials.state import State
 from support import alive, descendants, record, until
 from support import scores as scores_of
 
@@ -91,7 +94,7 @@ def test_a_trial_fills_the_table_and_a_failed_run_stops_no_other(reference):
     assert table["broken"].cells["toy-de-en"].failures.keys() == {1, 2}
     assert table["plain"].cells["toy-de-en"].samples == 96
     assert statuses[-1].failed == 2
-    assert statuses[-1].done + statuses[-1].failed == statuses[-1].total == 10
+    assert statuses[-1].done + statuses[-1].failed == statuses[-1].total == 12
 
 
 def test_hyper_parameters_are_chosen_on_the_validation_set_and_the_test_set_is_decoded_once(
@@ -100,14 +103,25 @@ def test_hyper_parameters_are_chosen_on_the_validation_set_and_the_test_set_is_d
     root, trial, _ = reference
     choice = trial.chosen["exponential"]["toy-de-en"]
     scores = [attempt.score for attempt in choice.tried]
-    assert len(scores) == 2 and choice.best.score == min(scores)  # perplexity
+    assert len(scores) == 2 and choice.best.score == min(scores) and choice.by == "loss"
     assert choice.best == choice.tried[scores.index(min(scores))]
-    logs = [path.read_text() for path in (root / "logs").iterdir()]
+    logs = [path.read_text() for path in (root / "logs").glob("score-*.log")]
     final = [e for e in trial.entries if e.record is not None]
     assert sum(log.count("decoding test") for log in logs) == len(final) == 6
     tried = [trials.Record.load(path) for path in (root / "records").iterdir()]
-    assert sorted(r.seed for r in tried if r.scores.keys() == {"valid"}) == [choice.seed] * 2
-    assert choice.seed not in {entry.seed for entry in final}  # the best is also the luckiest
+    seeds = sorted(r.seed for r in tried if r.scores.keys() == {"valid"})
+    assert seeds == sorted([*choice.seeds] * 2) and len(choice.seeds) == 2
+    # The best is also the luckiest.
+    assert not {*choice.seeds} & {entry.seed for entry in final}
+    nats = {
+        (r.recipe["terms.0.weighting.radius"], r.seed): r.statistics["valid/nats"].mean()
+        for r in tried
+        if r.seed in choice.seeds
+    }
+    for attempt in choice.tried:
+        (radius,) = attempt.values.values()
+        assert attempt.scores == tuple(nats[radius, seed] for seed in choice.seeds)
+        assert attempt.score == pytest.approx(sum(attempt.scores) / 2)
     assert all(attempt.seconds > 0 for attempt in choice.tried)
     radii = {e.record.recipe["terms.0.weighting.of.radius"] for e in final if e.method == "matched"}
     assert radii == {*choice.best.values.values()}
@@ -207,28 +221,37 @@ def test_records_stand_in_for_a_public_corpus_that_is_not_there_and_only_for_suc
 
     shutil.move(away, folder)
     (folder / "train.de.gz").write_bytes(b"")  # which of the two is meant?
-    book = jobs.Book(plan, jobs.Layout(root), workers=1, progress=lambda *_: None)
-    assert "both there" in book.failure(book.job("De-En", "plain", 1, {})).why
+    with pytest.raises(corpora.BadData, match="both there"):
+        trials.collect(plan, root=root)
     (folder / "train.de.gz").unlink()
     (folder / "train.de").write_text("ab\n" * 19)  # there, but wrong
     with pytest.raises(corpora.BadData, match=r"train\.de"):
         trials.collect(plan, root=root)
 
 
+def run_of(state, corpus, method, seed, point=()):
+    """Return the job that scores a run."""
+    return graph.run(state.plan, state.resolve, corpus, method, seed, dict(point))
+
+
 def test_records_of_two_corpora_are_not_mixed(tmp_path):
-    plan = load(tmp_path, PUBLIC.replace("FOLDER", str(tmp_path / "nowhere")))
-    book = jobs.Book(plan, jobs.Layout(tmp_path), workers=1, progress=lambda *_: None)
-    job = book.job("De-En", "plain", 1, {})
-    wanted = jobs.settled(book.resolved(job))
-    made = [
-        record(id=str(n) * 12, corpus=f"corpus {n}", scores=scores_of(), recipe={}) for n in (1, 2)
-    ]
-    made[0].recipe.update(wanted)
-    second = book.job("De-En", "plain", 2, {})
-    made[1].recipe.update(jobs.settled(book.resolved(second)))
-    book._all = made
-    assert book.record(job).id == made[0].id
-    assert book.record(second) is None
+    content = PUBLIC.replace("FOLDER", str(tmp_path / "nowhere")).replace("[1]", "[1, 2]")
+    state = State(load(tmp_path, content), Layout(tmp_path), retry=False)
+    jobs = [run_of(state, "De-En", "plain", seed) for seed in (1, 2)]
+    for number, job in enumerate(jobs):
+        resolved = state.resolved(job)
+        name = following.run_name(resolved, f"corpus {number}")
+        made = record(
+            id=name,
+            corpus=f"corpus {number}",
+            scores=scores_of(),
+            statistics={},
+            recipe=graph.settled(resolved),
+        )
+        made.save(tmp_path / "records" / name)
+    state.stand_in(jobs)
+    found = [state.record(job) for job in jobs]
+    assert [one is None for one in found].count(True) == 1, "of one of the two corpora only"
 
 
 def victim_of(folder):
@@ -246,8 +269,8 @@ def test_a_record_whose_identifier_is_a_path_is_refused_and_deletes_nothing(tmp_
     plan = load(tmp_path, PUBLIC.replace("FOLDER", str(tmp_path / "nowhere")))
     root, shared = tmp_path / "trials" / "root", tmp_path / "shared"
     (root / "records" / "x").mkdir(parents=True)
-    book = jobs.Book(plan, jobs.Layout(root), workers=1, progress=lambda *_: None)
-    recipe = jobs.settled(book.resolved(book.job("De-En", "plain", 1, {})))
+    state = State(plan, Layout(root), retry=False)
+    recipe = graph.settled(state.resolved(run_of(state, "De-En", "plain", 1)))
     hostile = name.replace("VICTIM", str(tmp_path / "victim"))
     record(id=hostile, corpus="c", scores=scores_of(), recipe=recipe).save(shared / "one")
     with pytest.raises(records.BadRecord, match="no identifier"):
@@ -265,11 +288,11 @@ def test_links_in_a_trial_folder_from_elsewhere_are_not_followed(tmp_path, place
     (root / place).parent.mkdir(parents=True)
     (root / place).symlink_to(tmp_path / "victim")
     made = record(id="a" * 12, corpus="c", scores=scores_of(), recipe={})
-    layout = jobs.Layout(root)
+    places = Layout(root)
     with pytest.raises(storage.Linked, match="is a link"):
-        made.save(layout.record("a" * 12))
-        records.save_hypotheses(layout.hypotheses("a" * 12), {"test": ["x"]})
-        layout.run("name-" + "a" * 12)
+        made.save(places.record("a" * 12))
+        records.save_hypotheses(places.hypotheses("a" * 12), {"test": ["x"]})
+        places.run("name-" + "a" * 12)
     assert seen() == before
 
 
@@ -286,10 +309,10 @@ def test_saving_a_record_again_keeps_files_that_are_not_ours(tmp_path):
 
 def test_a_record_older_than_a_knob_counts_where_the_knob_has_its_default(tmp_path):
     plan = load(tmp_path, PUBLIC.replace("FOLDER", str(tmp_path / "nowhere")))
-    book = jobs.Book(plan, jobs.Layout(tmp_path), workers=1, progress=lambda *_: None)
-    resolved = book.resolved(book.job("De-En", "plain", 1, {}))
-    recipe = jobs.settled(resolved)
-    assert jobs.same(recipe, resolved)
+    state = State(plan, Layout(tmp_path), retry=False)
+    resolved = state.resolved(run_of(state, "De-En", "plain", 1))
+    recipe = graph.settled(resolved)
+    assert graph.same(recipe, resolved)
     for key, counts in {
         "training.patience": True,
         "search.max_extra": True,
@@ -298,9 +321,9 @@ def test_a_record_older_than_a_knob_counts_where_the_knob_has_its_default(tmp_pa
         "model.name": False,
     }.items():
         older = {name: value for name, value in recipe.items() if name != key}
-        assert older != recipe and jobs.same(older, resolved) == counts, key
-    assert not jobs.same(recipe | {"training.patience": 7}, resolved)
-    assert not jobs.same(recipe | {"training.gone": 7}, resolved)
+        assert older != recipe and graph.same(older, resolved) == counts, key
+    assert not graph.same(recipe | {"training.patience": 7}, resolved)
+    assert not graph.same(recipe | {"training.gone": 7}, resolved)
 
 
 def test_own_files_that_are_gone_are_known_by_what_a_trial_remembers(tmp_path):
@@ -345,9 +368,9 @@ def test_published_numbers_stay_those_of_the_plans_own_metric():
 
 
 def test_two_trials_do_not_share_a_folder_at_once(tmp_path, monkeypatch):
-    monkeypatch.setattr(jobs, "_PATIENCE", 0.1)
+    monkeypatch.setattr(layout, "_PATIENCE", 0.1)
     plan, root = load(tmp_path), tmp_path / "root"
-    with jobs.Layout(root).alone():
+    with Layout(root).alone():
         with pytest.raises(runs.Busy, match="in use by another trial"):
             trials.run(plan, root=root)
         assert root.exists()
@@ -359,8 +382,8 @@ def test_a_folder_that_cannot_be_held_is_used_all_the_same(tmp_path, monkeypatch
     def refuse(*_):
         raise OSError(errno.EBADF, os.strerror(errno.EBADF))
 
-    monkeypatch.setattr(jobs.fcntl, "flock", refuse)
-    with jobs.Layout(tmp_path / "root").alone():
+    monkeypatch.setattr(layout.fcntl, "flock", refuse)
+    with Layout(tmp_path / "root").alone():
         (tmp_path / "root" / "file").touch()
     assert (tmp_path / "root" / "file").exists()
 
@@ -445,13 +468,13 @@ def test_nothing_in_a_record_tells_where_on_the_machine_it_was_made(tmp_path):
         test=[tmp_path / "test.de", tmp_path / "test.en"],
         languages=("de", "en"),
     )
-    book = jobs.Book(plan, jobs.Layout(tmp_path), workers=1, progress=lambda *_: None)
-    book.check()
-    job = book.job("files", "plain", 1, {})
-    resolved = book.resolved(job)
+    state = State(plan, Layout(tmp_path), retry=False)
+    graph.check(plan, state.resolve)
+    job = run_of(state, "files", "plain", 1)
+    resolved = state.resolved(job)
     assert str(tmp_path) in job.command
-    assert str(tmp_path) not in jobs.portable(job, resolved)
-    assert str(tmp_path) not in json.dumps(jobs.settled(resolved))
+    assert str(tmp_path) not in graph.portable(job, resolved)
+    assert str(tmp_path) not in json.dumps(graph.settled(resolved))
     assert [*plan.methods] == ["plain", "matched", "linear", "exponential"]
     assert {*plan.tune} == {"linear", "exponential"} and plan.untuned == ["plain"]
 
@@ -503,7 +526,7 @@ def test_no_time_is_no_run(tmp_path):
 def test_a_forecast_lists_every_run_and_begins_none(tmp_path):
     root = tmp_path / "root"
     found = trials.forecast(load(tmp_path), root=root, jobs=2)
-    assert len(found.runs) == 2 + 2 * 3
+    assert len(found.runs) == 2 * 2 + 2 * 3
     assert all(run.seconds > 0 and run.share == 0 for run in found.runs)
     assert len(found.measured) == 1
     measured = next(iter(found.measured.values()))
@@ -590,9 +613,9 @@ def test_hypotheses_lie_beside_the_record_and_may_be_anything(tmp_path):
 def test_a_history_is_thinned_between_epochs_only():
     history = [trials.Logged(kind="interval", step=i) for i in range(1000)]
     history.insert(500, trials.Logged(kind="epoch", step=500))
-    kept = worker.thinned(history)
+    kept = work.thinned(history)
     assert len(kept) == 201 and kept[100].kind == "epoch"
-    assert worker.thinned(history[:50]) == tuple(history[:50])
+    assert work.thinned(history[:50]) == tuple(history[:50])
 
 
 # Plans
@@ -602,11 +625,11 @@ def test_a_history_is_thinned_between_epochs_only():
 @pytest.mark.parametrize("name", trials.shipped())
 def test_every_shipped_plan_can_be_followed(name, small):
     plan = trials.Plan.load(name, small=small)
-    book = jobs.Book(plan, jobs.Layout(Path("nowhere")), workers=1, progress=lambda *_: None)
-    book.check()
+    state = State(plan, Layout(Path("nowhere")), retry=False)
+    graph.check(plan, state.resolve)
     assert plan.small == small
     if small:
-        toys = [book.resolved(book.job(c, plan.baseline, 1, {})) for c in plan.recipes]
+        toys = [state.resolved(run_of(state, c, plan.baseline, 1)) for c in plan.recipes]
         assert all(isinstance(r.recipe.corpus, corpora.toy.Toy) for r in toys)
 
 
@@ -650,12 +673,15 @@ def test_the_paper_stands_beside_ours():
             "as many combinations: plain 1, b 2",
         ),
         ({"view": "pie"}, "view is 'pie'"),
+        ({"choose": "los"}, "choose names 'los'; did you mean 'loss'?"),
+        ({"tuning_seeds": 0}, "tuning_seeds is 0; it can be 1 to 100"),
+        ({"tuning_seeds": [0]}, "it must be whole numbers"),
     ],
 )
 def test_a_bad_plan_is_refused_in_a_line(change, message):
     content = {"title": "t", "recipes": ["toy-de-en"], "methods": {"plain": {}}} | change
     with pytest.raises(trials.BadPlan) as caught:
-        plans._strict("", content, plans.KEYS)
+        keys.strict("", content, plans.KEYS)
         plans._built("bad", content, False)
     assert message in str(caught.value)
     assert len(str(caught.value).splitlines()) <= 3
@@ -698,7 +724,8 @@ def test_a_plan_can_be_changed_key_by_key():
     ]
     plan = trials.Plan.load("figure2", changes)
     assert plan.seeds == (7,)
-    assert plan.overrides == {"training.epochs": 3, "training.watch": ["test"]}
+    chosen = {"training.watch": ["test"], "training.metric": "bleu-tokenised"}
+    assert plan.overrides == {"training.epochs": 3, **chosen}
     assert plan.recipes["De-En"].overrides == {"corpus.path": "elsewhere"}
     assert plan.methods["CE"].overrides == {"training.batch": 8}
     for bad in ("seeds", "x=1", "methods=1"):
@@ -716,7 +743,7 @@ def test_what_is_written_reads_back(value):
 
 
 def test_a_table_with_a_name_replaces_and_one_without_changes():
-    flat = plans._flat({"terms": {"0": {"weighting": {"name": "x", "a": 1}}}, "m": {"b": 2}})
+    flat = keys.flat({"terms": {"0": {"weighting": {"name": "x", "a": 1}}}, "m": {"b": 2}})
     assert flat == {"terms.0.weighting": {"name": "x", "a": 1}, "m.b": 2}
 
 
@@ -772,9 +799,9 @@ def test_a_table_compares_with_the_baseline_and_with_the_control():
     trial = trials.Trial(plan=plan, entries=entries, sources={}, references={}, chosen={})
     table = trials.table(trial, trials=500)
     better, control = (table[m].cells["toy-de-en"] for m in ("better", "control"))
-    assert better.baseline.significant and better.control.significant
-    assert better.baseline.difference > 0 and better.baseline.smallest_detectable > 0
-    assert control.baseline.difference == 0 and not control.baseline.significant
+    assert better.baseline.claimed and better.control.claimed
+    assert better.baseline.difference > 0 and better.baseline.test.minimum_detectable_effect > 0
+    assert control.baseline.difference == 0 and not control.baseline.claimed
     assert table["late"].cells["toy-de-en"].mean is None
     assert table["BT"].published_only and table["BT"].cells["toy-de-en"].published == 30
     assert "late on toy-de-en: 3 of 3 seeds left" in table.warnings

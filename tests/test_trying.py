@@ -6,7 +6,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,8 +14,8 @@ import pytest
 from augless import cli, trials
 from augless.cli import terminal, trying, watching
 from augless.recipes import reading
-from augless.trials import running
-from test_cli import own_files
+from augless.trials import running, spelling
+from support import alive, descendants, own_files, until
 
 # Whose name in the package is that of its function.
 forecast = sys.modules["augless.trials.forecast"]
@@ -215,12 +214,17 @@ def test_nothing_but_failures_is_a_failure_with_a_table_and_a_page(faked):
     assert answer["sentence"] and answer["corpora"] and Path(answer["page"]).is_file()
 
 
-def test_a_failed_run_among_others_is_in_the_exit_code(faked, monkeypatch):
+def test_a_failed_run_is_in_the_exit_code_one_of_tuning_too(faked, monkeypatch):
     found = trial_of({method: LOST if method == ("matched", 2) else None for method in METHODS})
     entries = [replace(e, record=None if e.failure else object()) for e in found.entries]
     monkeypatch.setattr(trying, "_report", lambda *_: None)
     assert faked(replace(found, entries=entries))[0] == 7
     assert faked(replace(found, entries=entries[:3]))[0] == 0
+    # So is one that tuning tried, though every run of the plan is done.
+    lost = trials.Attempt(values={"x": 1}, score=None, failure=trials.Failure(1, "killed"))
+    choice = trials.Choice(best=None, by="loss", seeds=(0,), tried=(lost,))
+    chosen = {"exponential": {"toy-de-en": choice}}
+    assert faked(replace(found, entries=entries[:3], chosen=chosen))[0] == 1
 
 
 def test_runs_that_fail_in_several_ways_are_exit_1(faked):
@@ -232,7 +236,7 @@ def test_combinations_that_failed_are_named(faked):
     key = "terms.0.weighting.radius"
     failed = trials.Attempt(values={key: 0.5}, score=None, failure=LOST)
     best = trials.Attempt(values={key: 2.0}, score=3.0)
-    choice = trials.Choice(best=best, metric="bleu", seed=0, tried=(failed, best))
+    choice = trials.Choice(best=best, by="bleu", seeds=(0,), tried=(failed, best))
     chosen = {"exponential": {"toy-de-en": choice}}
     _, _, err = faked(trial_of(dict.fromkeys(METHODS), chosen))
     (line,) = [line for line in err.split("\n") if "tuning" in line]
@@ -271,12 +275,14 @@ def test_a_folder_is_reported_on_as_it_was_run(called, monkeypatch):
 
 
 def job_of(*tried, method="exponential", purpose="tune"):
-    return trials.Job("toy", method, 1, purpose, "toy-de-en", ("seed=1",), tried)
+    return trials.Job("score", "toy", "toy-de-en", ("seed=1",), method, 1, purpose, tried)
 
 
 def test_the_status_names_what_is_tried_and_the_metric(capsys):
     job = job_of("terms.0.weighting.radius=0.5", "terms.0.weighting.strength=1.0")
-    run = trials.Running(job, 1, 3, 10, 0.3, 12.345, "bleu", 4.0)
+    run = trials.Running(
+        job=job, stage="epoch 1 of 3", share=0.3, score=12.345, score_name="bleu", seconds=4.0
+    )
     status = status_of(done=1, running=[run], eta=20.0, best={"toy": (job, 12.345)})
     with terminal.Progress() as progress, watching.Live(progress, "chrf") as live:
         live(status)
@@ -294,10 +300,10 @@ def test_what_is_over_has_no_time_to_go(capsys):
 
 def test_values_are_shortened_as_far_as_they_can_be_told_apart():
     one = {"terms.0.weighting.radius": 0.123456, "model.hidden": 64, "text.lowercase": True}
-    assert watching.shortened(one) == "radius=0.123, hidden=64, lowercase=True"
+    assert spelling.shortened(one) == "radius=0.123, hidden=64, lowercase=True"
     two = {"terms.0.weighting.radius": 1.0, "terms.1.weighting.radius": 2.0, "terms.1.scale": 0.1}
     names = "terms.0.weighting.radius=1, terms.1.weighting.radius=2, scale=0.1"
-    assert watching.shortened(two) == names
+    assert spelling.shortened(two) == names
 
 
 @pytest.mark.parametrize(
@@ -339,14 +345,14 @@ def test_a_forecast_counts_what_every_run_costs_and_no_training_twice(called, pl
         seconds.setdefault(key, []).append((run.seconds, run.note))
     whole, tuning = 5.0 + 4 * 10.0 + 3.0, 5.0 + 4 * 10.0 + 1.0
     assert seconds == {
-        ("exponential", "tune"): [(tuning, ""), (tuning, "")],
+        ("exponential", "tune"): [(tuning, "")] * 4,
         ("plain", "final"): [(whole, ""), (whole, "")],
         ("matched", "final"): [(whole, "after tuning"), (whole, "after tuning")],
         ("exponential", "final"): [(whole, "after tuning"), (whole, "after tuning")],
     }
-    assert found.seconds == 3.0 + 2 * tuning + 6 * whole
+    assert found.seconds == 3.0 + 4 * tuning + 6 * whole
 
-    def half(book, job):
+    def half(state, job):
         return 0.5 if job.method == "plain" else 0.0
 
     monkeypatch.setattr(running, "share", half)
@@ -360,11 +366,11 @@ def test_a_dry_run_tells_combinations_apart(called, monkeypatch):
     code, out, _ = called("trial", "tiny.toml", "--dry-run", "--jobs", "1")
     rows = [re.split(r"\s{2,}", line) for line in out.split("\n")]
     assert code == 0 and rows[1][3:] == ["tune", "radius=0.5", "46 seconds"]
-    assert rows[2][3:] == ["tune", "radius=2", "46 seconds"]
-    assert len({*map(tuple, rows[1:9])}) == 8 and "8 runs, 1 at once: about 6 minutes" in out
+    assert rows[3][3:] == ["tune", "radius=2", "46 seconds"]
+    assert len({*map(tuple, rows[1:11])}) == 10 and "10 runs, 1 at once: about 8 minutes" in out
     assert not [line for line in out.split("\n") if "final" in line and "radius" in line]
     code, out, _ = called("trial", "tiny.toml", "--dry-run", "--json")
-    first, second = json.loads(out)["runs"][:2]
+    first, _, second = json.loads(out)["runs"][:3]
     assert reading.written_values(first["tried"]) == {"terms.0.weighting.radius": 0.5}
     assert reading.written_values(second["tried"]) == {"terms.0.weighting.radius": 2.0}
 
@@ -392,10 +398,8 @@ def test_two_methods_that_come_to_one_run_are_counted_once(place, monkeypatch):
 # Signals
 
 
-@pytest.mark.parametrize(
-    ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 128 + signal.SIGTERM)]
-)
-def test_a_signal_ends_preparing_at_once_and_nothing_is_left(tmp_path, number, code):
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_preparing_at_once_and_nothing_is_left(tmp_path, number):
     own_files(tmp_path, train=150_000)
     process = subprocess.Popen(
         [sys.executable, "-m", "augless", "trial", *OWN, "--out", "out"],
@@ -406,16 +410,15 @@ def test_a_signal_ends_preparing_at_once_and_nothing_is_left(tmp_path, number, c
         # Else ignored where the tests run in a shell's background.
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
-    for line in process.stderr:
-        if "counting words" in line:
-            break
-    began = time.monotonic()
+    until(lambda: [*tmp_path.glob("out/*/prepared/.*")])
+    tree = descendants(process.pid)
     process.send_signal(number)
-    rest = process.stderr.read()
-    process.stderr.close()
-    assert process.wait() == code, rest
-    assert time.monotonic() - began < 60 and "writing test" not in rest and "saving" not in rest
+    rest = process.communicate()[1]
+    assert process.returncode == 75 and f"stopped ({number.name})" in rest, rest
+    assert tree and not alive(tree)
     assert not [*tmp_path.glob("out/*/prepared/*")]
+    (log,) = tmp_path.glob("out/*/logs/prepare-*.log")
+    assert "writing test" not in log.read_text()
 
 
 def test_signals_are_noted_from_the_first_look_to_the_end_of_the_work(capfd):

@@ -28,7 +28,7 @@ from augless import (
     runs,
     training,
 )
-from test_cli import augless, on_a_terminal
+from support import augless, on_a_terminal
 
 SMALL = (
     "corpus.train=120",
@@ -61,7 +61,7 @@ def place(tmp_path_factory):
 
 
 def test_training_again_finds_it_done_and_says_where_values_came_from(place):
-    done = run("train", "toy-de-en", *SMALL, "--run", "run", cwd=place)
+    done = run("train", "toy-de-en", *SMALL, "--run", "run", "--verbose", cwd=place)
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("best model: epoch 1 of 1, loss ")
     assert done.stdout.strip().endswith("run")
@@ -172,7 +172,7 @@ CHECKS = [
     (("train", "toy-de-en", "terms.2.scale=3"), 2, "'2' is not a place in a list of 1"),
     (("train", "toy-de-en", *SMALL, "seed=2", "--run", "run"), 4, "seed was 1 and is now 2"),
     (("train", "toy-de-en", *SMALL, "corpus.seed=2", "--run", "run"), 4, "corpus was"),
-    (("list", "modles"), 2, "there is no kind 'modles'"),
+    (("list", "modles"), 2, "there is no kind or choice 'modles'"),
     (("train", "toy-de-en", "--device", "tpu"), 2, "tpu"),
     (("frobnicate",), 2, "No such command"),
     (("train", "toy-de-en", "--threads", "100000000"), 2, "--threads"),

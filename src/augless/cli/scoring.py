@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import statistics
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -14,6 +15,8 @@ from augless.cli import options, terminal, writing
 
 if TYPE_CHECKING:
     from augless import metrics
+
+ALPHA = 0.05  # the level at which a difference is claimed
 
 
 def _metrics(incomplete: str) -> list[str]:
@@ -85,11 +88,17 @@ def score(
                 else:
                     made = _of_file(one, place, read(place), streams)
                 found[name][system].append(made)
-    results = {name: _result(one, baseline) for name, one in found.items()}
+    faults: list[str] = []
+    if hypotheses and streams:
+        sources = read(source) if source else None
+        faults = _faults(systems, read, streams[0], sources)
+    results = {name: _result(name, one, baseline, faults) for name, one in found.items()}
     if as_json:
         print(terminal.as_json(results))
-        return
-    print("\n\n".join(_page(name, result) for name, result in results.items()))
+    else:
+        print("\n\n".join(_page(name, result) for name, result in results.items()), flush=True)
+    for note in dict.fromkeys(note for result in results.values() for note in result["notes"]):
+        print(f"augless: {note}", file=sys.stderr)
 
 
 def _metric(name: str, language: str) -> metrics.Metric:
@@ -156,7 +165,28 @@ def _of_run(
         raise metrics.BadScores(f"{place}: {error}") from None
 
 
-def _result(systems: dict[str, list[metrics.Score]], baseline: str | None) -> dict[str, Any]:
+def _faults(
+    systems: dict[str, list[str]],
+    read: Callable[[str], list[str]],
+    references: list[str],
+    sources: list[str] | None,
+) -> list[str]:
+    """Say which outputs are degenerate, and what to do about it."""
+    from augless import metrics
+
+    found = []
+    for system, places in systems.items():
+        for place in places:
+            if fault := metrics.degenerate(read(place), references, sources):
+                where = system if system == place else f"{system} ({place})"
+                found.append(f"nothing is claimed: {where}: {fault}\n{metrics.ADVICE}")
+    return found
+
+
+def _result(
+    name: str, systems: dict[str, list[metrics.Score]], baseline: str | None, faults: list[str]
+) -> dict[str, Any]:
+    """Score systems and compare them with the first; nothing is claimed of degenerate outputs."""
     from augless import metrics
 
     first = baseline or next(iter(systems))
@@ -171,11 +201,26 @@ def _result(systems: dict[str, list[metrics.Score]], baseline: str | None) -> di
         if scores[0].metric.additive:
             one["interval"] = metrics.interval(scores[0]) if len(scores) == 1 else None
         result["systems"][system] = one
+    notes = list(faults)
     if len(systems) > 1 and systems[first][0].metric.additive:
-        for system, comparison in metrics.compare(systems, first).items():
-            bootstrap = metrics.paired_bootstrap(systems[system], systems[first]).p
-            result["systems"][system]["comparison"] = {**vars(comparison), "bootstrap_p": bootstrap}
-    return result
+        means = [one["mean"] for one in result["systems"].values()]
+        if all(metrics.near_zero(name, mean) for mean in means):
+            notes.append(
+                f"nothing is claimed: a {name} of {max(means):.2f} at best is too near 0 to tell "
+                f"systems apart\n{metrics.ADVICE}; or compare by characters: -m chrf"
+            )
+        found = metrics.corrected(metrics.compare(systems, first))
+        for system, comparison in found.items():
+            of_methods = comparison.test != "sentences"
+            claimed = not notes and of_methods and comparison.corrected_p < ALPHA
+            compared = {**vars(comparison), "claimed": claimed}
+            result["systems"][system]["comparison"] = compared
+        if any(one.test == "sentences" for one in found.values()):
+            notes.append(
+                "one seed says nothing about a method: p is of these outputs; other seeds would "
+                "give others\ngive a file for each seed: NAME=SEED1,SEED2,SEED3"
+            )
+    return result | {"notes": notes}
 
 
 def _page(name: str, result: dict[str, Any]) -> str:
@@ -184,8 +229,8 @@ def _page(name: str, result: dict[str, Any]) -> str:
     digits = 4 if max(one["mean"] for one in systems.values()) <= 1 else 2
     head = ["system", name, "sd" if any(one["sd"] for one in systems.values()) else "95 %"]
     if compared:
-        head += [f"- {result['baseline']}", "p", "p (Holm)", "p (bootstrap)", "p (Holm, seeds)"]
-        head += ["smallest seen", ""]
+        head += [f"- {result['baseline']}", "95 % interval", "p", "p (Holm)"]
+        head += ["minimum detectable effect", ""]
     rows = [head]
     for system, one in systems.items():
         spread = ""
@@ -202,17 +247,13 @@ def _page(name: str, result: dict[str, Any]) -> str:
 
 def _compared(comparison: dict[str, Any] | None, digits: int) -> list[str]:
     if comparison is None:
-        return [""] * 7
-    sure = "significant" if comparison["significant"] else "not significant"
-    if not comparison["every_seed_agrees"]:
-        sure += ", seeds disagree"
-    seeds, smallest = comparison["method_p"], comparison["smallest_detectable"]
+        return [""] * 6
+    low, high = (f"{comparison[end]:+.{digits}f}" for end in ("low", "high"))
     return [
-        f"{comparison['difference']:+.{digits}f}",
+        f"{comparison['estimate']:+.{digits}f}",
+        f"{low} to {high}",
         f"{comparison['p']:.4f}",
-        f"{comparison['holm_p']:.4f}",
-        f"{comparison['bootstrap_p']:.4f}",
-        "" if seeds is None else f"{seeds:.4f}",
-        "none" if smallest is None else f"{smallest:.{digits}f}",
-        sure,
+        f"{comparison['corrected_p']:.4f}",
+        f"{comparison['minimum_detectable_effect']:.{digits}f}",
+        "differs" if comparison["claimed"] else "not claimed",
     ]

@@ -121,12 +121,9 @@ def trial(
             command=shlex.join(["augless", *sys.argv[1:]]),
             stop=stop,
             on_status=live,
-            progress=progress,
         )
     _report(found, root, as_json)
-    failed = [entry.failure for entry in found.entries if entry.failure is not None]
-    done = sum(entry.record is not None for entry in found.entries)
-    if done + len(failed) < len(found.entries):
+    if any(entry.record is None and entry.failure is None for entry in found.entries):
         why = stop.by or f"{max_minutes:g} minutes"
         status = live.last
         assert status is not None  # a trial ends with one
@@ -137,8 +134,8 @@ def trial(
             file=sys.stderr,
         )
         raise SystemExit(STOPPED)
-    if failed:
-        raise SystemExit(code_of_all(failed))
+    if found.failures:
+        raise SystemExit(code_of_all(found.failures))
 
 
 def report(

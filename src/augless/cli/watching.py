@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from augless.cli import terminal
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
     from augless import trials
 
@@ -68,8 +68,8 @@ def _status(status: trials.Status, metric: str) -> list[str]:
     for run in status.running:
         score = "" if run.score is None else f", {run.score_name} {run.score:.2f}"
         job = run.job
-        where = f"epoch {run.epoch} of {run.epochs}" if run.epoch else "starting"
-        lines.append(f"  {_named(job)} on {job.corpus}, seed {job.seed}: {where}{score}")
+        who = f"{_named(job)} on {job.corpus}, seed {job.seed}" if job.method else job.corpus
+        lines.append(f"  {who}: {run.stage}{score}")
     for corpus, (job, best) in status.best.items():
         lines.append(f"  best so far on {corpus}: {_named(job)}, {metric} {best:.2f} (validation)")
     return lines
@@ -99,18 +99,9 @@ def duration(seconds: float) -> str:
 
 def _tried(job: trials.Job) -> str:
     from augless.recipes import reading
+    from augless.trials import spelling
 
-    return shortened(reading.written_values(job.tried))
-
-
-def shortened(values: Mapping[str, Any]) -> str:
-    """Say which values are tried, each by the last part of its key if that tells it from others."""
-    last = [key.rpartition(".")[2] for key in values]
-    found = []
-    for (key, value), name in zip(values.items(), last, strict=True):
-        said = f"{value:.3g}" if isinstance(value, float) else str(value)
-        found.append(f"{name if last.count(name) == 1 else key}={said}")
-    return ", ".join(found)
+    return spelling.shortened(reading.written_values(job.tried))
 
 
 def forecast(expected: trials.Forecast) -> dict[str, Any]:
@@ -156,12 +147,13 @@ def listed(expected: trials.Forecast) -> str:
 
 def failures(found: trials.Trial) -> Iterator[str]:
     """Yield a line for every combination and every method that failed, with its seeds."""
+    from augless.trials import spelling
+
     for method, corpora in found.chosen.items():
         for corpus, choice in corpora.items():
-            for tried in choice.tried:
-                if tried.failure is not None:
-                    what = f"{method} with {shortened(tried.values)}, on {corpus}"
-                    yield f"tuning {what} failed: {_cut(str(tried.failure))}"
+            for tried in choice.failed:
+                what = f"{method} with {spelling.shortened(tried.values)}, on {corpus}"
+                yield f"tuning {what} failed: {_cut(str(tried.failure))}"
     seeds: dict[tuple[str, str, str], list[str]] = {}
     for entry in found.entries:
         if entry.failure is not None:

@@ -15,14 +15,16 @@ from augless.metrics.contrasts import (
     Difference,
     RandomEffects,
     Scores,
+    compare,
     corrected,
     difference,
     mean_difference,
     model_fails,
     random_effects,
     seeds_needed,
+    sentence_variance,
 )
-from augless.metrics.faults import ADVICE, Degenerate, degenerate
+from augless.metrics.faults import ADVICE, Degenerate, degenerate, near_zero
 from augless.metrics.scores import (
     METRICS,
     BadScores,
@@ -36,11 +38,8 @@ from augless.metrics.scores import (
     score_of,
 )
 from augless.metrics.significance import (
-    Comparison,
     PairedTest,
     approximate_randomisation,
-    compare,
-    compare_groups,
     holm,
     interval,
     paired_bootstrap,
@@ -50,7 +49,6 @@ __all__ = [
     "ADVICE",
     "METRICS",
     "BadScores",
-    "Comparison",
     "Degenerate",
     "Difference",
     "Metric",
@@ -63,7 +61,6 @@ __all__ = [
     "approximate_randomisation",
     "bits_per_token",
     "compare",
-    "compare_groups",
     "corrected",
     "degenerate",
     "difference",
@@ -71,10 +68,12 @@ __all__ = [
     "interval",
     "mean_difference",
     "model_fails",
+    "near_zero",
     "paired_bootstrap",
     "perplexity",
     "random_effects",
     "score",
     "score_of",
     "seeds_needed",
+    "sentence_variance",
 ]

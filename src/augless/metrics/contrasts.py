@@ -10,38 +10,49 @@ test set that all of them share,
 
     var(D) = sentence part + 2 s^2 / S,     Student's t of (M - 1)(S - 1) degrees of freedom,
 
-where s^2 is the residual variance of the model, known from *all* methods, and the sentence part is
-the variance of D over test sets (`paired_bootstrap(...).deviation ** 2`). What a seed's own
-sentences add is in s^2 as well, so this errs on the safe side.
+where s^2 is the residual variance of the model, known from *all* methods. The sentence part is the
+luck of the test set that all seeds share, and that more seeds do not lessen. With a sentence's
+difference written g_i + e_si as in `significance`, a bootstrap over sentences gives
+(var g + var e / S) / N; the luck e of a seed's own outputs is in s^2 already, so var g / N alone is
+counted (`sentence_variance`).
 
-    scores = Scores.of({"plain": [30.1, 31.0, 29.8], "law": [30.9, 31.7, 30.4], ...})
-    found = difference(scores, "law", "plain", sentence_variance=0.04)
+    found = compare({"plain": scores_of_plain, "law": scores_of_law, ...}, "plain")["law"]
     found.estimate, (found.low, found.high), found.p, found.minimum_detectable_effect
 
 Several corpora: `mean_difference` averages over the corpora at hand, which is the primary contrast
-of a plan; `random_effects` asks about corpora like these. Several contrasts: `corrected`. Nothing
-asks that every seed agrees: such a rule gets blinder with every seed.
+of a plan; `random_effects` asks about corpora like these, and needs many to answer. Several
+contrasts: `corrected`. Nothing asks that every seed agrees: such a rule gets blinder with every
+seed. One seed says nothing about a method: what is compared then is two models, by sentences alone,
+and `test` says so.
 
 Where one contrast varies otherwise than the rest (an exact F test of the model), the paired t takes
 over, of S - 1 degrees of freedom: always if the model would claim too much, and with 8 seeds or
 more also if it would claim too little.
 
-Size and power are simulated by `bench/contrasts.py`; the table is in docs/log.md.
+Size and power are simulated by `bench/power.py`; the table is in docs/statistics.md.
 """
 
 from __future__ import annotations
 
+import bisect
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from augless.metrics.scores import BadScores
+from augless.metrics.significance import (
+    System,
+    approximate_randomisation,
+    holm,
+    paired_bootstrap,
+)
 
 Floats = NDArray[np.float64]
+Name = TypeVar("Name", bound=Hashable)
 # Choice: seeds from which on a paired t has enough degrees of freedom to be preferred where it
 # would claim more than the model does.
 ENOUGH_SEEDS = 8
@@ -119,8 +130,58 @@ class Difference:
     """standard error of the estimate"""
     minimum_detectable_effect: float
     """the smallest true difference that would be found with the power asked for"""
-    test: Literal["two-way", "paired-t", "mean", "random-effects"]
-    """what the variance is of"""
+    test: Literal["two-way", "paired-t", "mean", "random-effects", "sentences"]
+    """what the variance is of; "sentences" has one seed, and is of two models, not of methods"""
+    sentence_variance: float = 0.0
+    """the part of the variance that more seeds do not lessen"""
+
+
+def compare(
+    systems: Mapping[str, System],
+    baseline: str,
+    *,
+    alpha: float = 0.05,
+    power: float = 0.8,
+    trials: int = 2000,
+) -> dict[str, Difference]:
+    """Compare each system with the baseline on one corpus, not corrected for their number.
+
+    A system is the list of its scores, one per seed, in the same order of seeds.
+    """
+    if baseline not in systems:
+        raise BadScores(f"the baseline {baseline!r} is none of {', '.join(systems)}")
+    others = {name: system for name, system in systems.items() if name != baseline}
+    theirs = systems[baseline]
+    if len(theirs) == 1:
+        return {
+            name: _of_models(ours, theirs, alpha=alpha, power=power, trials=trials)
+            for name, ours in others.items()
+        }
+    # Also refuses what does not compare.
+    shared = {name: sentence_variance(one, theirs, trials=trials) for name, one in others.items()}
+    values = {name: [score.value for score in system] for name, system in systems.items()}
+    return {
+        name: difference(
+            Scores.of(values), name, baseline, sentence_variance=part, alpha=alpha, power=power
+        )
+        for name, part in shared.items()
+    }
+
+
+def sentence_variance(a: System, b: System, *, trials: int = 2000) -> float:
+    """Return the variance of a difference over test sets that all seeds share, var g / N."""
+    drawn = paired_bootstrap(a, b, trials=trials)
+    return max(0.0, drawn.deviation**2 - drawn.between_seeds**2 / len(a))
+
+
+def _of_models(a: System, b: System, *, alpha: float, power: float, trials: int) -> Difference:
+    """Compare two models by sentences: p by swaps, the interval by a bootstrap."""
+    drawn = paired_bootstrap(a, b, trials=trials)
+    degrees = max(1, len(a[0].statistics) - 1)
+    variance = drawn.deviation**2
+    found = _judged(drawn.difference, variance, degrees, alpha=alpha, power=power)
+    p = approximate_randomisation(a, b, trials=trials).p
+    return replace(found, p=p, corrected_p=p, test="sentences", sentence_variance=variance)
 
 
 def difference(
@@ -140,7 +201,8 @@ def difference(
     total = sentence_variance + (own if paired else variance) / scores.seeds
     degrees = scores.seeds - 1 if paired else scores.degrees
     found = _judged(float(apart.mean()), total, degrees, alpha=alpha, power=power)
-    return replace(found, test="paired-t" if paired else "two-way")
+    test: Literal["paired-t", "two-way"] = "paired-t" if paired else "two-way"
+    return replace(found, test=test, sentence_variance=sentence_variance)
 
 
 def model_fails(scores: Scores, method: str, baseline: str, level: float = MODEL_LEVEL) -> bool:
@@ -180,7 +242,8 @@ def mean_difference(
     estimate = float(np.mean([one.estimate for one in differences]))
     total = float(variances.sum()) / len(differences) ** 2
     found = _judged(estimate, total, freedom, alpha=alpha, power=power)
-    return replace(found, test="mean")
+    shared = sum(one.sentence_variance for one in differences) / len(differences) ** 2
+    return replace(found, test="mean", sentence_variance=shared)
 
 
 @dataclass(frozen=True)
@@ -223,56 +286,34 @@ def random_effects(
 
 
 def corrected(
-    differences: Mapping[str, Difference],
+    differences: Mapping[Name, Difference],
     *,
-    first: Sequence[str] = (),
-    rest: Literal["holm", "dunnett"] = "holm",
-) -> dict[str, Difference]:
+    first: Sequence[Name] = (),
+    alpha: float = 0.05,
+    power: float = 0.8,
+) -> dict[Name, Difference]:
     """Correct contrasts for their number; those of `first` in a fixed sequence.
 
     The first of the sequence is the primary contrast and needs no correction; each next may be
-    claimed only if all before it are. The rest is a family of its own, corrected by Holm, or by
-    Dunnett's single step if all have one baseline and one residual variance. So each of the two
-    families claims a null no more often than the level; both together may claim it twice as often.
+    claimed only if all before it are. The rest is a family of its own, corrected by Holm. So each
+    of the two families claims a null no more often than the level; both together may claim it twice
+    as often. Of the rest, the minimum detectable effect is that of Holm's first step.
     """
-    from augless.metrics.significance import holm
-
     for name in first:
         if name not in differences:
-            raise BadScores(f"{name!r} is none of the contrasts {', '.join(differences)}")
+            known = ", ".join(map(str, differences))
+            raise BadScores(f"{name!r} is none of the contrasts {known}")
     found, highest = {}, 0.0
     for name in first:
         highest = max(highest, differences[name].p)
         found[name] = replace(differences[name], corrected_p=highest)
     others = [name for name in differences if name not in first]
-    if rest == "holm":
-        p_values = holm([differences[name].p for name in others])
-    else:
-        p_values = [_dunnett(differences[name], len(others)) for name in others]
+    p_values = holm([differences[name].p for name in others])
     for name, p in zip(others, p_values, strict=True):
-        found[name] = replace(differences[name], corrected_p=max(p, differences[name].p))
+        one = differences[name]
+        seen = _detectable(one.deviation, one.degrees, alpha / len(others), power)
+        found[name] = replace(one, corrected_p=max(p, one.p), minimum_detectable_effect=seen)
     return {name: found[name] for name in differences}
-
-
-def _dunnett(one: Difference, contrasts: int) -> float:
-    """Return the chance that any of several contrasts with one baseline is as far from 0.
-
-    With equal variances their t are correlated by 1/2: t_i = (z_i - z_0) / (sqrt(2) chi). Given
-    the baseline's z_0 and chi they are independent, so two sums are enough.
-    """
-    from scipy import special
-
-    if not one.deviation:
-        return 1.0 if not one.estimate else 0.0
-    t = abs(one.estimate) / one.deviation
-    nodes, weights = np.polynomial.hermite_e.hermegauss(40)
-    weights = weights / weights.sum()
-    levels = (np.arange(200) + 0.5) / 200
-    chi = np.sqrt(special.chdtri(one.degrees, 1 - levels) / one.degrees)[:, None]
-    inside = special.ndtr(nodes + math.sqrt(2) * t * chi) - special.ndtr(
-        nodes - math.sqrt(2) * t * chi
-    )
-    return float(1 - ((inside**contrasts) @ weights).mean())
 
 
 def seeds_needed(
@@ -289,11 +330,15 @@ def seeds_needed(
 
     variance is s^2 of the two-way model, as the first few seeds gave it.
     """
-    for seeds in range(2, most + 1):
+
+    def seen(seeds: int) -> bool:
         deviation = math.sqrt(sentence_variance + 2 * variance / seeds)
-        if _detectable(deviation, (methods - 1) * (seeds - 1), alpha, power) <= effect:
-            return seeds
-    return None
+        return _detectable(deviation, (methods - 1) * (seeds - 1), alpha, power) <= effect
+
+    if not seen(most):
+        return None
+    # More seeds always see more.
+    return bisect.bisect_left(range(2, most), True, key=seen) + 2
 
 
 def _judged(

@@ -18,6 +18,9 @@ _LONGEST = 2000  # characters of a line that are looked at
 # A piece of at most 40 characters, five times in a row or more: "a a a a a", ",,,,,,".
 _LOOP = re.compile(r"(.{1,40}?)\1{4,}", re.DOTALL)
 
+# Choice: a BLEU below this says nothing of which system is better.
+_HARDLY = 2.0
+
 ADVICE = "train longer, on more data, or with other settings; compare nothing until outputs vary"
 
 
@@ -62,6 +65,11 @@ def degenerate(
         seen = f"{count:,} outputs have only {len(counts):,} different lines"
         return Degenerate("constant", seen, counts.most_common(1)[0][0])
     return None
+
+
+def near_zero(metric: str, value: float | None) -> bool:
+    """Tell whether a BLEU is so near 0 that it tells no systems apart."""
+    return metric.startswith("bleu") and (value or 0.0) < _HARDLY
 
 
 def _loops(line: str) -> bool:

@@ -2,11 +2,12 @@
 
 ::
 
-    path = reports.report(trial, "trials/demo/report")   # index.html, and the table beside it
+    path = reports.report(trial, "trials/demo/report")   # index.html; table and plot beside it
     print(reports.text(trial))
 
-The page is one file without scripts, fonts or pictures from elsewhere. Whatever comes from a
-corpus, a plan or a record is put into it by templates that escape, and shown as text.
+The page is one file without fonts, pictures or code from elsewhere; its one script, named by its
+hash, copies commands. Whatever comes from a corpus, a plan or a record is put into it by templates
+that escape, and shown as text.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ __all__ = ["csv", "latex", "markdown", "report", "summary", "text"]
 
 
 def report(trial: trials.Trial, folder: str | Path) -> Path:
-    """Write the page, and the table as Markdown, LaTeX, CSV and text beside it; return the page."""
+    """Write the page, and the table and the forest plot beside it; return the page."""
     from augless.reports import evidence, exports, pages
 
     found = evidence.gather(trial)
@@ -30,11 +31,15 @@ def report(trial: trials.Trial, folder: str | Path) -> Path:
         "table.tex": exports.latex(found),
         "table.csv": exports.csv(found),
         "table.txt": exports.text(found),
+        "forest.svg": pages.forest(found),
         "index.html": pages.page(found),
     }
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     for name, content in files.items():
+        if not content:  # nothing to plot
+            (folder / name).unlink(missing_ok=True)
+            continue
         # Whole or not at all, so that a page that is open never shows a half.
         aside = folder / f".{name}.aside"
         aside.write_text(content, encoding="utf-8", errors="replace", newline="\n")
@@ -66,7 +71,9 @@ def csv(trial: trials.Trial) -> str:
 def summary(trial: trials.Trial) -> dict[str, Any]:
     """Return the answer and all numbers as values that JSON can say.
 
-    "sentence", "notes", "metric", "baseline", and "corpora": corpus -> method -> its numbers.
+    "sentence", "numbers", "notes", "commands", "metric", "baseline", "primary", "overall": method
+    -> its differences over all corpora, "seeds_needed": corpus -> how many would show something
+    worth it, and "corpora": corpus -> method -> its numbers.
     """
     from augless.reports import evidence, exports
 

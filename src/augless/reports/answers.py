@@ -1,10 +1,8 @@
-"""The answer in one sentence, with its confidence, from the numbers alone.
+"""The answer in one short sentence, then the numbers that it rests on.
 
-Choice: nothing is called better or worse unless the protocol lets it be claimed; what is not
-claimed is said with the smallest effect that the trial could have seen. The protocol's test speaks
-of the models that were trained: only what is more than the luck of seeds too is said without "for
-these models". The question is whether weighting helps, so the sentence is about a method that
-weighs its samples, if there is one.
+Choice: the sentence is about the plan's primary method, over all corpora, and nothing is called
+better or worse unless the statistics let it be claimed; what is not claimed is said with the
+minimum detectable effect. No number is in the sentence: they follow it.
 """
 
 from __future__ import annotations
@@ -15,22 +13,32 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from augless.reports import charts
-from augless.reports.evidence import Contrast, Evidence, Row, Study
+from augless import metrics, trials
+from augless.reports import charts, treatments
+from augless.reports.evidence import Evidence, Row, Study
 from augless.trials import summary
 
 Verdict = Literal["better", "worse", "open"]
-HARDLY = 2.0  # BLEU that says nothing
 COMMAND = "augless trial PLAN"  # where nobody knows what a trial was started by
-NAMED = 3  # corpora that a sentence names; more are counted
+MOST_SEEDS = 40  # that a command suggests
 _LEFT = re.compile(r"\d+ of \d+ seeds left$")  # warnings of what the page counts itself
 _ALIKE = "no sentence differs in its score"
-_BLIND = (
-    "this trial could not have claimed any difference, having too few sentences or seeds too far "
-    "apart"
-)
-# Filled where a claim is more than the luck of seeds too.
-_MARKS = {"better": "△▲", "worse": "▽▼", "open": ("", "")}
+_MARKS = {"better": "▲", "worse": "▼", "open": ""}
+_TESTS = {
+    "two-way": "by a two-way model of methods and seeds",
+    "paired-t": "by a paired t test over seeds",
+    "mean": "their mean",
+    "random-effects": "by random effects",
+    "sentences": "over sentences alone",
+}
+
+
+@dataclass(frozen=True)
+class Command:
+    """Something to do next."""
+
+    why: str
+    line: str
 
 
 @dataclass(frozen=True)
@@ -38,12 +46,15 @@ class Answer:
     """What a trial found."""
 
     sentence: str
+    numbers: tuple[str, ...]
+    """what it rests on"""
     method: str | None
     """the method in question"""
-    by_corpus: tuple[str, ...]
+    by_corpus: tuple[str, ...] = ()
     """what else must be said of methods, corpus by corpus"""
-    general: tuple[str, ...]
-    """what else must be said of all: failures, what the confidence is of"""
+    general: tuple[str, ...] = ()
+    """what else must be said of all: failures, what the runs warn of"""
+    commands: tuple[Command, ...] = ()
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -52,54 +63,60 @@ class Answer:
 
 
 def of(found: Evidence) -> Answer:
-    """Say what a trial found, and what its makers and its summary warn of."""
-    said = answer(found.studies, found.trial.command or COMMAND)
+    """Say what a trial found, for any outcome, and what its makers and its summary warn of."""
+    said = _answer(found)
     warnings = [warning for warning in found.table.warnings if not _LEFT.search(warning)]
-    notes = dict.fromkeys((*said.general, *map(_ended, warnings), *map(_ended, found.trial.notes)))
-    return dataclasses.replace(said, general=tuple(notes))
+    unfinished = _unfinished(found.studies)
+    notes = [*said.general, *unfinished, *map(_ended, warnings), *map(_ended, found.trial.notes)]
+    return dataclasses.replace(said, general=tuple(dict.fromkeys(notes)))
 
 
-def answer(studies: Sequence[Study], command: str = COMMAND) -> Answer:
-    """Say what was found, for any outcome, and what to do where BLEU cannot say it."""
-    unfinished = _unfinished(studies)
+def _answer(found: Evidence) -> Answer:
+    studies, primary = found.studies, found.plan.primary
     comparable = [study for study in studies if study.candidates]
-    if not comparable:
-        return Answer(_nothing(studies), None, (), tuple(unfinished))
-    learnt = [study for study in comparable if not silent(study)]
-    if len(learnt) < len(comparable):
-        unfinished.insert(0, _advice(comparable[0], command))
-    if not learnt:
-        sentence = f"There is no answer: {_hardly(comparable)}."
-        return Answer(sentence, _focus(comparable), (), tuple(unfinished))
-    asked = _asked(learnt)
-    focus, notes = _focus(asked), []
-    if len(asked) == 1:
-        sentence = _on_one(asked[0], focus)
-        if len(studies) > 1:
-            sentence = f"On {asked[0].corpus}, the only corpus with an answer: {sentence}"
-    else:
-        sentence = _on_several(asked, focus)
-        notes += [f"On {study.corpus}: {_on_one(study, focus)}" for study in asked]
-    notes += [
-        f"On {study.corpus} there is no answer: {_hardly([study])}."
-        for study in comparable
-        if silent(study)
-    ]
-    notes += [*_caveats(asked, focus), *_rivals(learnt, focus), *_others(learnt, focus)]
-    general = (*unfinished, *_confidence(learnt))
-    return Answer(_capital(sentence), focus, tuple(notes), general)
+    if not comparable or primary is None:
+        return Answer(_nothing(studies), (), None)
+    mute = [study for study in comparable if study.silent]
+    commands = _by_characters(found) if mute else ()
+    if len(mute) == len(comparable):
+        seen = [line for study in mute for line in _why_silent(study)]
+        return Answer(_unlearnt(mute), tuple(dict.fromkeys(seen)), primary, commands=commands)
+    contrast = found.overall[primary].baseline
+    learnt = [study for study in comparable if study not in mute]
+    notes = [f"On {study.corpus}: {line}" for study in mute for line in _why_silent(study)]
+    notes += [*_each(found, learnt), *_faults(learnt), *_caveats(learnt, primary)]
+    notes += [*_others(found, learnt), *_rivals(learnt, primary), *_weak(learnt)]
+    if contrast is None:
+        sentence = f"There is no answer yet: {primary} cannot be compared with {_plain(found)}."
+        return Answer(sentence, (), primary, tuple(notes), (), commands)
+    sentence, numbers = _sentence(found, primary), _numbers(found, primary, contrast)
+    commands = (*commands, *_more_seeds(found, contrast))
+    return Answer(sentence, numbers, primary, tuple(dict.fromkeys(notes)), (), commands)
 
 
-def verdict(study: Study, contrast: Contrast) -> Verdict:
+def verdict(study: Study, contrast: trials.Contrast) -> Verdict:
     """Say whether a difference may be claimed, and in which direction."""
-    if not contrast.claimed or silent(study):
+    if not contrast.claimed or study.silent:
         return "open"
     return "better" if study.gain(contrast.difference) > 0 else "worse"
 
 
-def mark(study: Study, contrast: Contrast) -> str:
-    """Return the sign of a claim, hollow where it is for these models only."""
-    return _MARKS[verdict(study, contrast)][contrast.beyond(study.level)]
+def mark(study: Study, contrast: trials.Contrast) -> str:
+    """Return the sign of a claim."""
+    return _MARKS[verdict(study, contrast)]
+
+
+def overall(found: Evidence, contrast: trials.Contrast) -> Verdict:
+    """Say the same of a difference over all corpora."""
+    if all(study.silent for study in found.studies):
+        return "open"
+    spoken = next(study for study in found.studies if not study.silent)
+    return verdict(spoken, contrast)
+
+
+def overall_mark(found: Evidence, contrast: trials.Contrast) -> str:
+    """Return the sign of a claim over all corpora."""
+    return _MARKS[overall(found, contrast)]
 
 
 def amount(study: Study, value: float) -> str:
@@ -110,6 +127,12 @@ def amount(study: Study, value: float) -> str:
     while digits < 6 and value and round(abs(value), digits) == 0:
         digits += 1
     return f"{abs(value):.{digits}f}"
+
+
+def interval(study: Study, test: metrics.Difference) -> str:
+    """Write the ends of the 95 % interval."""
+    low, high = (_signed(study, end) for end in (test.low, test.high))
+    return f"95 % interval {low} to {high}"
 
 
 def probability(p: float) -> str:
@@ -127,316 +150,296 @@ def joined(parts: Sequence[str]) -> str:
     return " and ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)
 
 
-def _asked(studies: Sequence[Study]) -> list[Study]:
-    """Leave out rivals that weigh no samples, unless there is nothing else."""
-    asked = [
-        dataclasses.replace(
-            study, rows=[row for row in study.rows if row.role != "method" or row.weighs]
-        )
-        for study in studies
-    ]
-    return [study for study in asked if study.candidates] or list(studies)
+# The sentence
 
 
-def _focus(studies: Sequence[Study]) -> str:
-    """Return the method that most claims speak for, and of equal ones the one that gains most."""
-    ranks: dict[str, tuple[int, float]] = {}
-    for study in studies:
-        for row, contrast in study.candidates:
-            claims, gain = ranks.get(row.method, (0, 0.0))
-            better = 2 if contrast.beyond(study.level) else 1
-            claims += {"better": better, "open": 0, "worse": -1}[verdict(study, contrast)]
-            ranks[row.method] = claims, gain + study.gain(contrast.difference)
-    return max(ranks, key=lambda method: ranks[method])
+def _plain(found: Evidence) -> str:
+    return found.plan.baseline
 
 
-def _on_one(study: Study, focus: str) -> str:
-    """Say how the method in question does on one corpus."""
-    found = next(((row, c) for row, c in study.candidates if row.method == focus), None)
-    plain = study.baseline.method
-    if found is None:
-        return f"{focus} has no result to compare with {plain}."
-    row, contrast = found
-    size = f"{amount(study, contrast.difference)} {study.unit}"
-    contrasts = [one for _, one in study.candidates]
-    kinds = {verdict(study, one) for one in contrasts}
-    gains = [study.gain(one.difference) for one in contrasts]
-    noun = "weighting" if all(row.weighs for row, _ in study.candidates) else "method"
-    # It is the best of all corpora together, not always of this one.
-    best = len(gains) > 1 and study.gain(contrast.difference) == max(gains)
-    kind = verdict(study, contrast)
-    if kind == "better":
-        verb = "beats" if contrast.beyond(study.level) else "is better than"
-        control = _against_control(study, row)
-        return f"{focus} {verb} {plain} by {size}{_sure(study, [contrast])}{control}."
-    if kind == "worse":
-        start = f"{focus} is worse than {plain} by {size}"
-        if best and kinds == {"worse"}:
-            whose = "" if all(one.beyond(study.level) for one in contrasts) else " for these models"
-            start = f"every {noun} is worse than {plain}{whose}: the least so, {focus}, by {size}"
-            return f"{start} ({_bracket(study, [contrast])})."
-        return f"{start}{_sure(study, [contrast])}."
-    if best and "better" not in kinds:
-        start = f"no {noun} is shown to beat {plain}: the best, {focus}, is"
-        alike = f"no {noun} is shown to beat {plain}: with the best, {focus}, {_ALIKE}"
-    else:
-        start = f"{focus} is not shown to differ from {plain}: it is"
-        alike = f"{focus} does not differ from {plain}: {_ALIKE}"
+def _sentence(found: Evidence, primary: str) -> str:
+    """Say it in plain words, without a number."""
+    row, plain = found.overall[primary], _plain(found)
+    contrast = row.baseline
+    assert contrast is not None  # whoever calls has looked
+    where = f" over {contrast.corpora} corpora" if contrast.corpora > 1 else ""
+    if len(found.studies) > 1 and contrast.corpora == 1:
+        where = f" on {_only(found, primary)}, the only corpus with an answer"
+    if contrast.fault:
+        return f"There is no answer: outputs of {primary} or {plain} are degenerate."
+    if not contrast.of_methods:
+        return "There is no answer about the method: one seed says nothing about it."
     if contrast.alike:
-        return f"{alike}."
-    return f"{start} {_aside(study, contrast)}, {_doubt(study, contrast)}."
+        return f"{primary} does not differ from {plain}{where}: {_ALIKE}."
+    kind = overall(found, contrast)
+    if kind == "open":
+        return f"{primary} is not shown to differ from {plain}{where}."
+    if kind == "worse":
+        return f"{primary} is worse than {plain}{where}."
+    return f"{primary} beats {plain}{where}{_beside_control(found, row)}."
 
 
-def _on_several(studies: Sequence[Study], focus: str) -> str:
-    """Say on how many corpora it does what."""
-    plain = studies[0].baseline.method
-    words: dict[tuple[Verdict, bool], str] = {
-        ("better", True): "beats",
-        ("better", False): "is better than",
-        ("worse", True): "is worse than",
-        ("worse", False): "is worse than",
-        ("open", False): "is not shown to differ from",
-    }
-    named: dict[tuple[Verdict, bool], list[tuple[Study, Row, Contrast]]] = {k: [] for k in words}
-    for study in studies:
-        for row, contrast in study.candidates:
-            if row.method == focus:
-                kind = verdict(study, contrast)
-                firm = kind != "open" and contrast.beyond(study.level)
-                named[kind, firm].append((study, row, contrast))
-    total = sum(map(len, named.values()))
-    parts = []
-    for (kind, firm), found in named.items():
-        if found:
-            where = f"{len(found)} of {total} corpora" if len(found) < total else "all corpora"
-            if len(found) <= NAMED:
-                where = joined([study.corpus for study, _, _ in found])
-            control = _beside_control([(s, row) for s, row, _ in found], firm)
-            span = _range([(study, contrast) for study, _, contrast in found], kind)
-            control = control if kind == "better" else ""
-            parts.append(f"{words[kind, firm]} {plain} on {where}{span}{control}")
-    return f"{focus} {'; it '.join(parts)}."
+def _only(found: Evidence, primary: str) -> str:
+    rows = ((study, study.row(primary)) for study in found.studies)
+    return next(study.corpus for study, row in rows if row is not None and row.baseline)
 
 
-def _beside_control(rows: Sequence[tuple[Study, Row]], firm: bool) -> str:
-    """Say on how many corpora it beats its control too, as surely as the baseline."""
-    found = [(study, row.control) for study, row in rows if row.control]
-    uncontrolled = [row for _, row in rows if _alone(row)]
-    where = "" if len(uncontrolled) == len(rows) else f" on {len(uncontrolled)} of these"
-    alone = _alone(uncontrolled[0], where) if uncontrolled else ""
-    if not found:
-        return alone
-    beaten = sum(
-        verdict(study, one) == "better" and (one.beyond(study.level) or not firm)
-        for study, one in found
-    )
-    control = _control(rows[0][1])
-    if not beaten:
-        return f", where it is not shown to beat {control}{alone}"
-    where = "" if beaten == len(rows) else f" on {beaten} of these"
-    return f", and {control}{where} too{alone}"
+def _beside_control(found: Evidence, row: trials.Row) -> str:
+    """Say whether a gain is more than a learning rate's; only its own control can tell."""
+    name = found.plan.control_of(row.method)
+    if row.control is None or name is None:
+        return ""
+    own = "its control " if found.plan.methods[name].matches == row.method else ""
+    kind = overall(found, row.control)
+    if kind == "better":
+        return f", and {own}{name} too"
+    if kind == "worse":
+        return f", but {own}{name} does better still"
+    return f", but is not shown to beat {own}{name}"
 
 
-def _alone(row: Row, where: str = "") -> str:
-    """Say that a gain may be a learning rate's, unless a control of its own can tell."""
-    if not row.weighs or (row.matched and row.control):
+def _numbers(found: Evidence, primary: str, contrast: trials.Contrast) -> tuple[str, ...]:
+    """Say what the sentence rests on."""
+    study = next(study for study in found.studies if not study.silent)
+    seeds = len(found.plan.seeds)
+    if not contrast.of_methods:
+        return (
+            f"The one model of {primary} is {_measured(study, contrast)} from that of "
+            f"{_plain(found)}, {_TESTS['sentences']}: other seeds would give other models.",
+        )
+    tested = f"{seeds} seeds, {_TESTS[contrast.test.test]}"
+    if contrast.corpora > 1:
+        tested = f"{seeds} seeds on {contrast.corpora} corpora, {_TESTS[contrast.test.test]}"
+    lines = [f"{_measured(study, contrast)} against {_plain(found)} ({tested})."]
+    row = found.overall[primary]
+    if row.control is not None:
+        name = found.plan.control_of(primary)
+        lines.append(f"{_measured(study, row.control)} against {name}.")
+    lines[-1] += _step_size(found, study, primary)
+    if contrast.likely is not None:
+        lines.append(_on_like(study, contrast.likely))
+    if not contrast.alike:
+        lines.append(_detectable(found, study, contrast))
+    return tuple(lines)
+
+
+def _measured(study: Study, contrast: trials.Contrast) -> str:
+    """Write a difference with its interval and its p."""
+    size = f"{_signed(study, contrast.difference)} {study.unit}"
+    return f"{size} ({interval(study, contrast.test)}, {probability(contrast.p)})"
+
+
+def _on_like(study: Study, found: metrics.RandomEffects) -> str:
+    """Say what is to be expected on other corpora."""
+    size = f"{_signed(study, found.mean.estimate)} {study.unit} ({interval(study, found.mean)})"
+    apart = f"true effects vary by {amount(study, found.between)} between corpora"
+    return f"{size} on corpora like these, by random effects: {apart}."
+
+
+def _step_size(found: Evidence, study: Study, primary: str) -> str:
+    """Say that a gain may be a learning rate's, where no control of its own can tell."""
+    row, contrast = study.row(primary), found.overall[primary].baseline
+    gains = contrast is not None and overall(found, contrast) == "better"
+    if row is None or not row.weighs or not gains or (row.matched and row.control):
         return ""
     missing = "its control has no result to compare with"
-    missing = missing if row.matched else "it has no learning-rate control of its own"
-    return f"; {missing}{where}, so it may be a change of step size and no more"
+    missing = missing if row.matched else "it has no control of its own"
+    return f" As {missing}, the gain may be a change of step size and no more."
 
 
-def _range(found: Sequence[tuple[Study, Contrast]], kind: Verdict) -> str:
-    """Say how large differences are, or how large they would have had to be."""
-    study, unit = found[0][0], found[0][0].unit
-    if kind == "open":
-        sizes = [amount(study, one.smallest) for study, one in found if one.smallest is not None]
-        if not sizes:
-            return f", where {_ALIKE if all(one.alike for _, one in found) else _BLIND}"
-        return f", where the smallest effect it could have seen is {_span(sizes)} {unit}"
-    span = _span([amount(study, contrast.difference) for study, contrast in found])
-    return f" by {span} {unit}{_sure(study, [contrast for _, contrast in found])}"
+def _detectable(found: Evidence, study: Study, contrast: trials.Contrast) -> str:
+    """Say what could have been seen, and what it takes to see something worth it."""
+    effect = amount(study, contrast.test.minimum_detectable_effect)
+    said = f"Minimum detectable effect: {effect} {study.unit}, which 4 such trials of 5 would find"
+    return f"{said}. {needed(found)}".rstrip()
 
 
-def _span(sizes: Sequence[str]) -> str:
-    low, high = min(sizes, key=float), max(sizes, key=float)
-    return low if low == high else f"{low} to {high}"
+def needed(found: Evidence, corpus: str | None = None) -> str:
+    """Say how many seeds would show something worth it, on one corpus or on each."""
+    wanted = found.table.needed
+    wanted = wanted if corpus is None else {c: n for c, n in wanted.items() if c == corpus}
+    if not wanted:
+        return ""
+    study = found.study(next(iter(wanted)))
+    effect = f"{amount(study, next(iter(wanted.values())).effect)} {study.unit}"
+    counts = sorted(one.seeds for one in wanted.values() if one.seeds is not None)
+    where = "" if len(found.studies) == 1 else " on one corpus alone"
+    if not counts:
+        return f"No number of seeds would show {effect}{where}: the test set is too small."
+    span = f"{counts[0]}" if counts[0] == counts[-1] else f"{counts[0]} to {counts[-1]}"
+    but = " (with some test sets none would)" if len(counts) < len(wanted) else ""
+    return f"To see {effect}{where}, {span} seeds would be needed{but}."
 
 
-def _control(row: Row) -> str:
-    return f"its control {row.cell.control_name}" if row.matched else f"{row.cell.control_name}"
+# Further notes
 
 
-def _against_control(study: Study, row: Row) -> str:
-    """Say whether the gain is more than a learning rate's; only its own control can tell."""
-    if row.control is None:
-        return _alone(row)
-    kind, size = verdict(study, row.control), amount(study, row.control.difference)
-    own = row.matched and row.weighs
-    if kind == "better":
-        firm = row.control.beyond(study.level)
-        meaning = ": which samples of a batch it prefers matters" if own and firm else ""
-        said = f", and {_control(row)} by {size}{_sure(study, [row.control])}{meaning}"
-    elif kind == "worse":
-        meaning = ": the mean weight of a batch alone does more" if own else ""
-        said = f", but {_control(row)} is better still, by {size}"
-        said += f"{_sure(study, [row.control])}{meaning}"
-    elif row.control.alike:
-        said = f"; against {_control(row)} {_ALIKE}"
-    else:
-        said = f"; against {_control(row)} the difference is {_with_sign(study, row.control)}, "
-        said += _doubt(study, row.control)
-    return said + _alone(row)
+def _each(found: Evidence, studies: Sequence[Study]) -> list[str]:
+    """Say how the primary method does on each of several corpora."""
+    if len(found.studies) == 1:
+        return []
+    lines = []
+    for study in studies:
+        row = study.row(found.plan.primary)
+        if row is None or row.baseline is None:
+            continue
+        one = row.baseline
+        said = _ALIKE if one.alike else f"{_measured(study, one)} {mark(study, one)}".rstrip()
+        lines.append(f"{row.method} on {study.corpus}: {said}.")
+    return lines
 
 
-def _doubt(study: Study, contrast: Contrast) -> str:
-    """Say why a difference is not claimed."""
-    if contrast.p < study.level and not contrast.agree:
-        found = probability(contrast.p)
-        return f"and though {found}, the seeds disagree on its sign, so it is not claimed"
-    if contrast.smallest is None:
-        return f"but {_BLIND}"
-    smallest = f"the smallest effect it could have seen is {amount(study, contrast.smallest)}"
-    if contrast.difference == 0:
-        return f"as far as this trial can tell: {smallest}"
-    if abs(contrast.difference) < contrast.smallest:
-        return f"which this trial could not have told from nothing: {smallest}"
-    return f"which is not enough to claim ({probability(contrast.p)})"
+def _others(found: Evidence, studies: Sequence[Study]) -> list[str]:
+    """Say what else may be claimed, over all corpora."""
+    plain, primary = _plain(found), found.plan.primary
+    study, lines = studies[0], []
+    for kind, words in (("better", "is beaten by"), ("worse", "is better than")):
+        claims = []
+        for method, row in found.overall.items():
+            known = study.row(method)
+            if method == primary or known is None or known.role != "method" or not row.baseline:
+                continue
+            if overall(found, row.baseline) == kind:
+                weighs = "" if known.weighs else "; it weighs no samples"
+                claims.append(f"{method}, {_measured(study, row.baseline)}{weighs}")
+        if claims:
+            lines.append(f"{plain} {words} {joined(claims)}.")
+    return lines
 
 
-def _sure(study: Study, contrasts: Sequence[Contrast]) -> str:
-    """Say of what a claim holds, and how surely."""
-    firm = all(contrast.beyond(study.level) for contrast in contrasts)
-    return f"{'' if firm else ' for these models'} ({_bracket(study, contrasts)})"
+def _rivals(studies: Sequence[Study], primary: str) -> list[str]:
+    """Say where a method that weighs no samples seems better than the one in question."""
+    found = []
+    for study in studies:
+        best, contrast = max(study.candidates, key=lambda pair: study.gain(pair[1].difference))
+        ours, gain = study.row(primary), study.gain(contrast.difference)
+        if ours and ours.weighs and not best.weighs and gain > 0 and not contrast.claimed:
+            found.append(
+                f"Most is gained{_where(study, studies)} by {best.method}, which weighs no "
+                f"samples: {_measured(study, contrast)}, not claimed."
+            )
+    return found
 
 
-def _bracket(study: Study, contrasts: Sequence[Contrast]) -> str:
-    most = " at most" if len(contrasts) > 1 else ""
-    seeds = len(contrasts[0].seeds)
-    agreed = {1: "one seed only", 2: "both seeds agree"}.get(seeds, f"all {seeds} seeds agree")
-    p = probability(max(contrast.p for contrast in contrasts))
-    said = f"{p if '<' in p else p + most}, {agreed}"
-    doubts = [one.method_p for one in contrasts if not one.beyond(study.level)]
-    known = [p for p in doubts if p is not None]
-    return f"{said}; counting other seeds in, {probability(max(known))}{most}" if known else said
+def _caveats(studies: Sequence[Study], primary: str) -> list[str]:
+    """Say what else a difference of the method in question may be, and how faint it was."""
+    notes = []
+    for study in studies:
+        plain, where, row = study.baseline, _where(study, studies), study.row(primary)
+        if study.near_zero(plain):
+            notes.append(
+                f"{plain.method} has a {study.unit} near 0{where} ({_scored(plain)}), where it "
+                "says little."
+            )
+        if row is None or row.baseline is None:
+            continue
+        if row.weighs and row.besides:
+            notes.append(
+                f"{primary} differs from {plain.method} in more than its weights{where}: what "
+                "they do is only a part of the difference."
+            )
+        spread = row.treatment.spread
+        if row.weighs and spread is not None and spread < treatments.FAINT:
+            notes.append(
+                f"The treatment was faint{where}: weights of {primary} vary by {spread:.1%} of "
+                "their mean."
+            )
+    return list(dict.fromkeys(notes))
 
 
-def _aside(study: Study, contrast: Contrast) -> str:
-    if contrast.difference == 0:
-        return "exactly as good"
-    better = study.gain(contrast.difference) > 0
-    return f"{amount(study, contrast.difference)} {study.unit} {'better' if better else 'worse'}"
+def _weak(studies: Sequence[Study]) -> list[str]:
+    """Say which terms hardly reach the gradient, and where clipping undoes weights."""
+    from augless.training import cautions  # late: it loads torch
+
+    notes = []
+    for study in studies:
+        where = _where(study, studies)
+        for row in study.rows:
+            for place, share in enumerate(row.treatment.shares):
+                if share is not None and share < cautions.WEAK:
+                    notes.append(
+                        f"Term {place + 1} of {row.method} makes only {share:.2%} of the "
+                        f"gradient{where}: it is hardly trained."
+                    )
+            clipped = row.treatment.clipped
+            if row.weighs and clipped is not None and clipped > cautions.OFTEN:
+                notes.append(
+                    f"{clipped:.0%} of the steps of {row.method} were clipped{where}, which undoes "
+                    "what the weights of a batch have in common."
+                )
+    return notes
+
+
+def _faults(studies: Sequence[Study]) -> list[str]:
+    """Say which outputs are degenerate."""
+    return [
+        f"Nothing is claimed of {row.method}{_where(study, studies)}: {fault} (seed {seed})."
+        for study in studies
+        for row in study.rows
+        for seed, fault in list(row.cell.faults.items())[:1]
+    ]
 
 
 def _where(study: Study, studies: Sequence[Study]) -> str:
     return f" on {study.corpus}" if len(studies) > 1 else ""
 
 
-def _others(studies: Sequence[Study], focus: str) -> list[str]:
-    """Say what else may be claimed."""
-    found = []
-    for study in studies:
-        for kind, words in (("better", "is beaten by"), ("worse", "is better than")):
-            claims = [
-                f"{row.method} (by {amount(study, c.difference)}, {probability(c.p)}"
-                f"{'' if c.beyond(study.level) else ', for these models'}"
-                f"{'' if row.weighs else '; it weighs no samples'})"
-                for row, c in study.candidates
-                if row.method != focus and verdict(study, c) == kind
-            ]
-            if claims:
-                where = _where(study, studies)
-                found.append(f"{study.baseline.method} {words} {joined(claims)}{where}.")
-    return found
-
-
-def _rivals(studies: Sequence[Study], focus: str) -> list[str]:
-    """Say where a method that weighs no samples seems better than the one in question."""
-    found = []
-    for study in studies:
-        best, contrast = max(study.candidates, key=lambda pair: study.gain(pair[1].difference))
-        ours, gain = study.row(focus), study.gain(contrast.difference)
-        if ours and ours.weighs and not best.weighs and gain > 0 and not contrast.claimed:
-            found.append(
-                f"Most is gained{_where(study, studies)} by {best.method}, which weighs no "
-                f"samples: it is {_aside(study, contrast)} than {study.baseline.method} "
-                f"({probability(contrast.p)}, not claimed)."
-            )
-    return found
-
-
-def _caveats(studies: Sequence[Study], focus: str) -> list[str]:
-    """Say what else a difference of the method in question may be, and how small."""
-    notes = []
-    for study in studies:
-        plain, where = study.baseline, _where(study, studies)
-        if _low(study, plain):
-            notes.append(
-                f"{plain.method} has a {study.unit} near 0{where} ({_scored(plain)}), where it "
-                "says little."
-            )
-        for row, contrast in study.candidates:
-            if row.method == focus and row.weighs and row.besides:
-                notes.append(
-                    f"{focus} differs from {plain.method} in more than its weights{where}: what "
-                    "they do is only a part of the difference."
-                )
-            smallest = contrast.smallest or 0.0
-            if row.method == focus and contrast.claimed and abs(contrast.difference) < smallest:
-                notes.append(
-                    f"The difference of {focus}{where} is below {amount(study, smallest)}, which "
-                    "trials like this one would claim four times of five: it may well be smaller "
-                    "than it seems."
-                )
-    return list(dict.fromkeys(notes))
-
-
-def silent(study: Study) -> bool:
-    """Tell whether BLEU is so near 0 for all that is compared that it says nothing."""
-    return all(_low(study, row) for row in [study.baseline, *(row for row, _ in study.candidates)])
-
-
-def _low(study: Study, row: Row) -> bool:
-    return study.metric.name.startswith("bleu") and (row.cell.mean or 0.0) < HARDLY
+# Models that have not learnt
 
 
 def _scored(row: Row) -> str:
     return f"{row.cell.mean or 0.0:.2f}"
 
 
-def _hardly(studies: Sequence[Study]) -> str:
-    span, unit = _span([_scored(study.baseline) for study in studies]), studies[0].unit
-    return f"a {unit} of {span} is too near 0 to tell methods apart"
+def _unlearnt(studies: Sequence[Study]) -> str:
+    if any(row.cell.faults for study in studies for row in study.rows):
+        return "There is no answer: the outputs are empty, constant or endless repetitions."
+    return f"There is no answer: {studies[0].unit} is too near 0 to tell methods apart."
 
 
-def _advice(study: Study, command: str) -> str:
-    """Say what may be wrong with a BLEU near 0, and one thing to do."""
-    return (
-        f"A {study.unit} near 0 may mean that the models have hardly learnt anything, or that the "
-        f"sentences are too short or too free for it. By characters: {command} metric=chrf"
-    )
-
-
-def _confidence(studies: Sequence[Study]) -> list[str]:
-    """Say what the p-values are of, where it matters."""
-    contrasts = [contrast for study in studies for _, contrast in study.candidates]
-    if max(len(contrast.seeds) for contrast in contrasts) == 1:
-        return [
-            "There is one seed: the test speaks of the models that were trained; "
-            "how others would fare is unknown."
-        ]
-    shaky = [
-        f"{row.method}{_where(study, studies)} ({probability(contrast.method_p)})"
-        for study in studies
-        for row, contrast in study.candidates
-        if contrast.claimed and contrast.method_p is not None and not contrast.beyond(study.level)
+def _why_silent(study: Study) -> list[str]:
+    """Say what was seen, and what to do."""
+    faults = [
+        f"{row.method}, seed {seed}: {fault}."
+        for row in study.rows
+        for seed, fault in list(row.cell.faults.items())[:1]
     ]
-    if shaky:
-        return [
-            "The test speaks of the models that were trained. Counting in that other seeds would "
-            f"have given other models, these differences may be luck: {joined(shaky)}."
-        ]
-    return []
+    seen = faults or [f"{study.baseline.method} has a {study.unit} of {_scored(study.baseline)}."]
+    advice = f"{metrics.ADVICE[0].upper()}{metrics.ADVICE[1:]}."
+    if not faults:
+        advice = (
+            f"A {study.unit} near 0 may mean that the models have hardly learnt anything, or that "
+            f"the sentences are too short or too free for it. {advice}"
+        )
+    return [*seen, advice]
+
+
+# What to do next
+
+
+def _by_characters(found: Evidence) -> tuple[Command, ...]:
+    if not found.plan.metric.startswith("bleu"):
+        return ()
+    line = f"{found.trial.command or COMMAND} metric=chrf"
+    return (Command("Compare by characters instead", line),)
+
+
+def _more_seeds(found: Evidence, contrast: trials.Contrast) -> tuple[Command, ...]:
+    """Suggest as many seeds as would show something worth it, where nothing is shown yet."""
+    now, plan = len(found.plan.seeds), found.plan
+    if contrast.claimed or contrast.alike or contrast.fault:
+        return ()
+    counts = [one.seeds for one in found.table.needed.values() if one.seeds is not None]
+    wanted = max(3, min(counts, default=3))
+    if not now < wanted <= MOST_SEEDS:
+        return ()
+    unused = (seed for seed in range(1, 10 * MOST_SEEDS) if seed not in plan.seeds)
+    seeds = [*plan.seeds, *(next(unused) for _ in range(wanted - now))]
+    line = f"{found.trial.command or COMMAND} seeds=[{','.join(map(str, seeds))}]"
+    return (Command(f"Train {wanted - now} more seeds; what is done counts", line),)
+
+
+# What is missing
 
 
 def _unfinished(studies: Sequence[Study]) -> list[str]:
@@ -489,16 +492,9 @@ def _whole(row: Row) -> bool:
     return bool(row.cell.values) and not row.failures and not row.waiting
 
 
-def _with_sign(study: Study, contrast: Contrast) -> str:
-    sign = charts.MINUS if contrast.difference < 0 else "+" if contrast.difference > 0 else ""
-    return f"{sign}{amount(study, contrast.difference)}"
+def _signed(study: Study, value: float) -> str:
+    return charts.signed(f"{charts.MINUS if value < 0 else ''}{amount(study, value)}")
 
 
 def _ended(note: str) -> str:
     return note if note.endswith((".", "!", "?")) else f"{note}."
-
-
-def _capital(sentence: str) -> str:
-    """Begin with a capital unless with a method's name, which stays as it is."""
-    ours = re.match("(no|every) (method|weighting) is ", sentence)
-    return sentence[0].upper() + sentence[1:] if ours else sentence

@@ -406,27 +406,31 @@ def _shares(counts: Sequence[float]) -> list[float]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Gap:
-    """A difference to draw: of the mean, of each seed, and what could have been seen."""
+class Effect:
+    """A difference to draw with its interval."""
 
     style: str
     name: str
-    difference: float
-    seeds: Sequence[float]
-    unseen: float | None
-    """None: all of it"""
+    estimate: float
+    low: float
+    high: float
     mark: str
     """of a claim, as in the table"""
     said: str
+    """in numbers, shown below the name"""
+    seeds: Sequence[float] = ()
+    """the difference of each seed"""
+    pooled: bool = False
+    """whether it sums up the rows above, and is drawn as a diamond"""
 
 
-def gaps(rows: Sequence[Gap], *, title: str, description: str, span: float) -> Panel:
-    """Draw a row per method: seeds as dots, their mean, and the zone of what cannot be seen."""
-    pitch, top = 38.0, 8.0
-    panel = Panel(title=title, description=description, height=top + pitch * len(rows) + BOTTOM - 4)
-    x = Scale(-span, span, 124, WIDTH - 12)
+def forest(rows: Sequence[Effect], *, title: str, description: str, span: float) -> Panel:
+    """Draw a row per effect: its interval as a line, seeds as dots, their mean on top."""
+    pitch, top = 40.0, 6.0
     bottom = top + pitch * len(rows)
-    for value in x.ticks(6):
+    panel = Panel(title=title, description=description, height=bottom + BOTTOM - 8)
+    x = Scale(-span, span, 146, WIDTH - 18)
+    for value in x.ticks(5):
         style = "rule" if abs(value) < 1e-12 else "grid"
         panel.grid.append(
             Shape(style=style, path=polyline([(x(value), top), (x(value), bottom)])),
@@ -435,40 +439,32 @@ def gaps(rows: Sequence[Gap], *, title: str, description: str, span: float) -> P
             Label(x=x(value), y=bottom + 16, text=signed(shown(value)), anchor="middle"),
         )
     for k, row in enumerate(rows):
-        y = top + pitch * (k + 0.5)
-        unseen = span if row.unseen is None else row.unseen
-        left, right = x(-unseen), x(unseen)
-        panel.bars.append(
-            Bar(
-                style="unseen",
-                x=left,
-                y=y - 11,
-                width=right - left,
-                height=22,
-                title="no difference could have been claimed"
-                if row.unseen is None
-                else f"under {row.unseen:.2g}, more than one trial in five would miss it",
-            )
-        )
-        for value in row.seeds:
-            panel.dots.append(
-                Dot(
-                    style=f"seed {row.style}",
-                    x=x(value),
-                    y=y,
-                    radius=4,
-                    title=signed(fixed(value, 2)),
-                ),
-            )
-        kind = "claimed" if row.mark in {*"▲▼"} else "open"
-        said = f"{row.name}: {row.said}"
-        panel.dots.append(
-            Dot(style=f"mean {kind} {row.style}", x=x(row.difference), y=y, radius=6.5, title=said),
-        )
-        label = Label(x=2, y=y + 4, text=short(row.name), style=f"of {row.style}", title=row.name)
-        panel.labels.append(label)
-        if row.mark:
-            panel.labels.append(
-                Label(x=118, y=y + 4, text=row.mark, style=f"of {row.style}", anchor="end")
-            )
+        _effect(panel, row, x, top + pitch * (k + 0.5))
     return panel
+
+
+def _effect(panel: Panel, row: Effect, x: Scale, y: float) -> None:
+    said = f"{row.name}: {row.said}"
+    low, high, mean = x(row.low), x(row.high), x(row.estimate)
+    if row.pooled:
+        ends = [(low, y), (mean, y - 7), (high, y), (mean, y + 7)]
+        diamond = polyline(ends) + "Z"
+        panel.shapes.append(Shape(style=f"pooled {row.style}", path=diamond, title=said))
+    else:
+        line = polyline([(low, y), (high, y)])
+        panel.shapes.append(Shape(style=f"interval {row.style}", path=line, title=said))
+        for value in row.seeds:
+            told = signed(fixed(value, 2))
+            dot = Dot(style=f"seed {row.style}", x=x(value), y=y, radius=3.2, title=told)
+            panel.dots.append(dot)
+        kind = "claimed" if row.mark else "open"
+        panel.dots.append(
+            Dot(style=f"mean {kind} {row.style}", x=mean, y=y, radius=5.5, title=said)
+        )
+    name = short(row.name) if row.mark else row.name[:20]
+    title = "" if name == row.name else row.name
+    text = f"{name} {row.mark}".rstrip()
+    panel.labels += [
+        Label(x=2, y=y - 1, text=text, style=f"of {row.style}", title=title),
+        Label(x=2, y=y + 13, text=row.said, style="name"),
+    ]

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-import numpy as np
-
 from augless import metrics, trials
+from augless.reports import treatments
+from augless.reports.treatments import Treatment
 
 Role = Literal["baseline", "control", "method"]
 
@@ -23,31 +24,6 @@ _NAMES = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class Contrast:
-    """A method beside another one."""
-
-    difference: float
-    seeds: tuple[float, ...]
-    """the difference of each seed"""
-    p: float
-    """by sentences, Holm-corrected"""
-    method_p: float | None
-    """had other seeds been drawn"""
-    agree: bool
-    """whether every seed has the same sign"""
-    claimed: bool
-    """whether the protocol lets it be claimed"""
-    smallest: float | None
-    """the smallest difference that trials like it claim four times of five; None: none at all"""
-    alike: bool = False
-    """whether no sentence differs in its score"""
-
-    def beyond(self, level: float) -> bool:
-        """Tell whether it is more than the luck of seeds, which of one seed nobody knows."""
-        return self.method_p is not None and self.method_p < level
-
-
-@dataclass(frozen=True, kw_only=True)
 class Row:
     """A method on one corpus."""
 
@@ -56,8 +32,6 @@ class Row:
     """class that colours it"""
     role: Role
     cell: trials.Cell
-    baseline: Contrast | None
-    control: Contrast | None
     weighs: bool
     """whether it gives samples weights of their own, or of their batch"""
     matched: bool
@@ -66,6 +40,17 @@ class Row:
     """whether it differs from the baseline in more than its weights"""
     waiting: int
     """runs that are neither done nor failed"""
+    treatment: Treatment
+
+    @property
+    def baseline(self) -> trials.Contrast | None:
+        """How it compares with the baseline."""
+        return self.cell.baseline
+
+    @property
+    def control(self) -> trials.Contrast | None:
+        """How it compares with its control."""
+        return self.cell.control
 
     @property
     def failures(self) -> list[str]:
@@ -96,9 +81,19 @@ class Study:
         return next(row for row in self.rows if row.role == "baseline")
 
     @property
-    def candidates(self) -> list[tuple[Row, Contrast]]:
+    def candidates(self) -> list[tuple[Row, trials.Contrast]]:
         """The methods in question that can be compared with the baseline."""
         return [(row, row.baseline) for row in self.rows if row.role == "method" and row.baseline]
+
+    def near_zero(self, row: Row) -> bool:
+        """Whether a method's score is so near 0 that it says nothing."""
+        return metrics.near_zero(self.metric.name, row.cell.mean)
+
+    @property
+    def silent(self) -> bool:
+        """Whether all that is compared has learnt too little to be compared."""
+        rows = [self.baseline, *(row for row, _ in self.candidates)]
+        return all(map(self.near_zero, rows)) or all(row.cell.faults for row in rows)
 
     @property
     def watched(self) -> bool:
@@ -131,6 +126,15 @@ class Evidence:
     def plan(self) -> trials.Plan:
         """What was to be done."""
         return self.trial.plan
+
+    @property
+    def overall(self) -> dict[str, trials.Row]:
+        """Method -> how it compares over all corpora."""
+        return {row.method: row for row in self.table.rows if not row.published_only}
+
+    def study(self, corpus: str) -> Study:
+        """Return what is known on a corpus."""
+        return next(study for study in self.studies if study.corpus == corpus)
 
 
 _gathered: list[Evidence] = []  # the last one: a page and a terminal's text are made of one trial
@@ -172,6 +176,11 @@ def styles(plan: trials.Plan) -> dict[str, str]:
     return {m: f"{found[m]} of-{k}" for k, m in enumerate(plan.methods, 1)}
 
 
+def colour(style: str) -> str:
+    """Return what colours a method, without the class by which figures hide it."""
+    return re.sub(r" ?\bof-\d+", "", style)
+
+
 def metric_name(metric: str) -> str:
     """Return what a metric is called in a sentence."""
     return _NAMES.get(metric, metric.replace("-", " "))
@@ -187,38 +196,17 @@ def _study(
             records[entry.method][entry.seed] = entry.record
     cells = {row.method: row.cells[corpus] for row in table.rows if not row.published_only}
 
-    def contrast(
-        found: metrics.Comparison | None, method: str, other: str | None
-    ) -> Contrast | None:
-        if found is None or other is None:
-            return None
-        mine, theirs = cells[method].values, cells[other].values
-        shared = [seed for seed in mine if seed in theirs]
-        pairs = [(records[method][seed], records[other][seed]) for seed in shared]
-        key = f"test/{plan.metric}"
-        return Contrast(
-            difference=found.difference,
-            seeds=tuple(mine[seed] - theirs[seed] for seed in shared),
-            p=found.holm_p,
-            method_p=found.method_p,
-            agree=found.every_seed_agrees,
-            claimed=found.significant,
-            smallest=found.smallest_detectable,
-            alike=all(np.array_equal(a.statistics[key], b.statistics[key]) for a, b in pairs),
-        )
-
     rows = [
         Row(
             method=method,
             style=colours[method],
             role=role(plan, method),
             cell=cell,
-            baseline=contrast(cell.baseline, method, plan.baseline),
-            control=contrast(cell.control, method, cell.control_name),
             weighs=any(record.weighted_term is not None for record in records[method].values()),
             matched=plan.methods[cell.control_name or method].matches == method,
             besides=_besides(records[method].values(), records[plan.baseline].values()),
             waiting=len(plan.seeds) - len({*records[method], *cell.failures}),
+            treatment=treatments.of(list(records[method].values())),
         )
         for method, cell in cells.items()
     ]

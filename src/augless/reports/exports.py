@@ -11,9 +11,10 @@ from csv import writer
 from dataclasses import dataclass
 from typing import Any
 
-from augless import runs
-from augless.reports import answers, charts, tables
-from augless.reports.evidence import Contrast, Evidence, Row, Study
+from augless import runs, trials
+from augless.reports import answers, charts, naming, tables
+from augless.reports.evidence import Evidence, Row, Study
+from augless.trials import summary as trials_summary
 
 _LATEX = {
     "\\": r"\textbackslash{}",
@@ -25,8 +26,6 @@ _LATEX = {
     charts.MINUS: "$-$",
     "▲": r"$\blacktriangle$",
     "▼": r"$\blacktriangledown$",
-    "△": r"$\vartriangle$",
-    "▽": r"$\triangledown$",
     # In the default fonts of LaTeX these three are other characters.
     "<": r"\textless{}",
     ">": r"\textgreater{}",
@@ -49,18 +48,30 @@ class _Grid:
 def _grids(found: Evidence) -> list[_Grid]:
     grids = []
     if (whole := tables.overview(found)) is not None:
-        rows = [[row.method, *(cell.text for cell in row.cells)] for row in whole.rows]
-        grids.append(_Grid("All corpora", ["Method", *whole.corpora], rows, whole.legend, []))
+        rows = [
+            [row.method, *(cell.text for cell in row.cells), _mean(row.overall)]
+            for row in whole.rows
+        ]
+        head = ["Method", *whole.corpora, "mean"]
+        grids.append(_Grid("All corpora", head, rows, whole.legend, []))
     for one in tables.tables(found):
-        remarks = [f"{line.method}, {failure}" for line in one.lines for failure in line.failures]
+        remarks = [
+            f"{line.method}, {failure}"
+            for line in one.lines
+            for failure in (*line.failures, *line.untried)
+        ]
         rows = [one.cells(line) for line in one.lines]
-        said = tables.legend(one) + _chances(one)
+        said = " ".join([tables.legend(one) + _chances(one), *found.trial.selection])
         grids.append(_Grid(one.corpus, [*one.columns.values()], rows, said, remarks))
     return grids
 
 
+def _mean(delta: tables.Delta | None) -> str:
+    return f"{delta.marked} ({', '.join(delta.said)})" if delta else ""
+
+
 def _chances(table: tables.Table) -> str:
-    """List the p-values of a table, which has only marks."""
+    """List the intervals and p-values of a table, which has only marks."""
     sides = {
         table.columns.get("baseline", ""): {line.method: line.baseline for line in table.lines},
         table.columns.get("control", ""): {line.method: line.control for line in table.lines},
@@ -73,8 +84,13 @@ def _chances(table: tables.Table) -> str:
 
 
 def _all_grids(found: Evidence) -> list[_Grid]:
-    """Return all tables, those of other metrics last."""
+    """Return all tables, those of treatments and of other metrics last."""
     grids = _grids(found)
+    for study in found.studies:
+        if (strong := tables.treatments(study)) is not None:
+            rows = [[row.method, *row.cells] for row in strong.rows]
+            title, head = f"{study.corpus}, treatments", ["Method", *strong.names]
+            grids.append(_Grid(title, head, rows, strong.legend, []))
     for study in found.studies:
         if (scores := tables.scores(found, study)) is not None:
             rows = [[row.method, *(cell.text for cell in row.cells)] for row in scores.rows]
@@ -130,12 +146,23 @@ def summary(found: Evidence) -> dict[str, Any]:
             method: {"scores": _scores(found, study, method)} for method in plan.published_only
         }
         corpora[study.corpus] = rows
+    overall = {
+        method: {side: _overall(found, getattr(row, side)) for side in trials_summary.SIDES}
+        for method, row in found.overall.items()
+    }
+    needed = {corpus: dataclasses.asdict(one) for corpus, one in found.table.needed.items()}
     return {
         "title": plan.title,
         "sentence": said.sentence,
+        "numbers": list(said.numbers),
         "notes": list(said.notes),
+        "selection": list(found.trial.selection),
+        "commands": [one.line for one in said.commands],
         "metric": plan.metric,
         "baseline": plan.baseline,
+        "primary": plan.primary,
+        "overall": runs.finite(overall),
+        "seeds_needed": runs.finite(needed),
         "corpora": runs.finite(corpora),
     }
 
@@ -153,7 +180,10 @@ def _values(found: Evidence, study: Study, row: Row) -> dict[str, Any]:
         "seconds": cell.seconds,
         "tuning_seconds": tables.tuned(found, study.corpus).get(row.method),
         "samples": cell.samples,
+        "treatment": dataclasses.asdict(row.treatment) if row.treatment.known else None,
+        "faults": {str(seed): fault for seed, fault in cell.faults.items()},
         "failures": {str(seed): str(why) for seed, why in cell.failures.items()},
+        "tuning_failures": found.trial.tuning_failures(row.method, study.corpus),
     }
 
 
@@ -168,15 +198,37 @@ def _scores(found: Evidence, study: Study, method: str) -> dict[str, Any]:
     return known
 
 
-_COMPARED = ("difference", "holm_p", "method_p", "agree", "claimed", "smallest")
+_COMPARED = (
+    "difference",
+    "low",
+    "high",
+    "p",
+    "corrected_p",
+    "claimed",
+    "minimum_detectable_effect",
+    "test",
+)
 
 
-def _compared(study: Study, contrast: Contrast | None) -> dict[str, Any] | None:
+def _compared(study: Study, contrast: trials.Contrast | None) -> dict[str, Any] | None:
     if contrast is None:
         return None
     claimed = answers.verdict(study, contrast) != "open"
-    values = dataclasses.asdict(contrast) | {"holm_p": contrast.p, "claimed": claimed}
-    return {name: values[name] for name in _COMPARED}
+    values = dataclasses.asdict(contrast.test) | {"claimed": claimed}
+    return {name: values.get(name, contrast.difference) for name in _COMPARED}
+
+
+def _overall(found: Evidence, contrast: trials.Contrast | None) -> dict[str, Any] | None:
+    if contrast is None:
+        return None
+    values = _compared(found.studies[0], contrast) or {}
+    values["claimed"] = answers.overall(found, contrast) != "open"
+    like = contrast.likely
+    return values | {
+        "corpora": contrast.corpora,
+        "primary": contrast.primary,
+        "random_effects": like and dataclasses.asdict(like.mean) | {"between": like.between},
+    }
 
 
 def csv(found: Evidence) -> str:
@@ -189,7 +241,7 @@ def csv(found: Evidence) -> str:
         ["corpus", "method", "metric", "mean", "sd", "published", "seeds"]
         + [f"seed_{seed}" for seed in found.plan.seeds]
         + [f"{name}_{side}" for side, name in sides]
-        + ["seconds", "tuning_seconds", "samples", "failures"]
+        + ["seconds", "tuning_seconds", "samples", *_TREATMENT, "failures"]
     )
     whole = summary(found)
     for corpus, rows in whole["corpora"].items():
@@ -199,6 +251,8 @@ def csv(found: Evidence) -> str:
                 tested = row if metric == whole["metric"] else {}
                 compared = [(tested.get(side) or {}).get(name) for side, name in sides]
                 last = [row.get(key) for key in ("seconds", "tuning_seconds", "samples")]
+                treatment = row.get("treatment") or {}
+                last += [treatment.get(key) for key in _TREATMENT]
                 line = [corpus, method, metric, score["mean"], score["deviation"]]
                 line += [score["published"], len(row.get("seeds", ()))]
                 line += [score["seeds"].get(str(seed)) for seed in found.plan.seeds]
@@ -206,8 +260,12 @@ def csv(found: Evidence) -> str:
     return out.getvalue()
 
 
+_TREATMENT = ("spread", "effective", "within", "clipped")
+
+
 def _reasons(row: dict[str, Any]) -> str:
-    return "; ".join(f"seed {seed}: {why}" for seed, why in row.get("failures", {}).items())
+    said = [f"seed {seed}: {why}" for seed, why in row.get("failures", {}).items()]
+    return "; ".join([*said, *row.get("tuning_failures", [])])
 
 
 def text(found: Evidence) -> str:
@@ -215,7 +273,11 @@ def text(found: Evidence) -> str:
     from rich import cells  # late: help must be fast
 
     answer = answers.of(found)
-    said = [visible(answer.sentence), *(f"- {visible(note)}" for note in answer.notes)]
+    said = [visible(answer.sentence), *map(visible, answer.numbers)]
+    said += [f"- {visible(note)}" for note in answer.notes]
+    named = {visible(method): visible(is_) for method, is_ in naming.described(found).items()}
+    said += ["", *(f"{method}: {is_}" for method, is_ in named.items())]
+    said += [f"\n{visible(one.why)}:\n  {visible(one.line)}" for one in answer.commands]
     parts = ["\n".join(said) + "\n"]
     for grid in _grids(found):
         rows = [[visible(cell) for cell in row] for row in (grid.head, *grid.rows)]

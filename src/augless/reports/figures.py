@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import dataclasses
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from augless import trials
+from augless import metrics, trials
 from augless.recipes import BadRecipe, reading
 from augless.reports import answers, charts, evidence
-from augless.reports.evidence import Contrast, Row, Study
+from augless.reports.evidence import Evidence, Row, Study
+from augless.trials import summary
 
 MOST = 80  # points of a line: more cannot be seen
 Histories = Mapping[int, Sequence[trials.Logged]]
@@ -27,56 +29,99 @@ class Figure:
 
 
 def differences(study: Study) -> Figure | None:
-    """Draw how far each method is from the baseline, and from its control."""
-    sides: list[tuple[str, Callable[[Row], Contrast | None]]] = [
-        ("baseline", lambda row: row.baseline),
-        ("control", lambda row: row.control),
-    ]
-    found = [
-        (side, [(row, one) for row in study.rows if (one := contrast(row)) is not None])
-        for side, contrast in sides
-    ]
-    reach = [
-        abs(v)
-        for _, rows in found
-        for _, one in rows
-        for v in (one.difference, one.smallest or 0.0, *one.seeds)
-    ]
-    if not reach:
+    """Draw how far each method is from the baseline, and from its control, on one corpus."""
+    sides = {
+        side: [(row, one) for row in study.rows if (one := getattr(row.cell, side)) is not None]
+        for side in summary.SIDES
+    }
+    drawn = {
+        side: [_effect(study, row.style, row.method, one) for row, one in rows]
+        for side, rows in sides.items()
+        if rows
+    }
+    if not drawn:
         return None
-    span = charts.rounded(0.0, max(reach) * 1.04)[1]
-    panels, unit = [], study.unit
-    for side, rows in found:
-        if not rows:
-            continue
-        names = {row.cell.control_name or "" for row, _ in rows}
+    span, panels = _span([one for of in drawn.values() for one in of]), []
+    for side, effects in drawn.items():
+        names = {row.cell.control_name or "" for row, _ in sides[side]}
         control = names.pop() if len(names) == 1 else "its control"
         other = study.baseline.method if side == "baseline" else control
-        gaps = [
-            charts.Gap(
-                style=row.style,
-                name=row.method,
-                difference=one.difference,
-                seeds=one.seeds,
-                unseen=0.0 if one.alike else one.smallest,
-                mark=answers.mark(study, one),
-                said=f"{charts.signed(charts.fixed(one.difference, 2))} "
-                f"{answers.mark(study, one)}".rstrip()
-                + f", {answers.probability(one.p)}",
-            )
-            for row, one in rows
+        panels.append(_forest(effects, f"{study.unit}, difference from {other}", span))
+    return Figure(panels=panels, caption=_how_to_read(study))
+
+
+def forest(found: Evidence, methods: Sequence[str]) -> Figure | None:
+    """Draw the effect of methods on every corpus, and over all of them."""
+    panels, study = [], found.studies[0]
+    plain, unit = found.plan.baseline, study.unit
+    for method in methods:
+        whole = found.overall[method].baseline
+        if whole is None or whole.corpora < 2:
+            continue
+        effects = [
+            _effect(one, row.style, one.corpus, row.baseline)
+            for one in found.studies
+            if (row := one.row(method)) is not None and row.baseline is not None
         ]
-        said = "; ".join(f"{gap.name} {gap.said}" for gap in gaps)
-        title = f"{unit}, difference from {other}"
-        panels.append(
-            charts.gaps(gaps, title=title, description=f"{unit} minus {other}: {said}.", span=span)
-        )
+        mark = answers.overall_mark(found, whole)
+        style = found.styles[method]
+        effects.append(_pooled(style, f"mean of {whole.corpora}", whole.test, mark))
+        if whole.likely is not None:
+            effects.append(_pooled(style, "others like these", whole.likely.mean, ""))
+        panels.append(_forest(effects, f"{method}: {unit}, difference from {plain}"))
+    if not panels:
+        return None
+    said = (
+        " Diamonds: the mean over these corpora, which is what is tested, and, from three corpora "
+        "on, what to expect on corpora like these (random effects)."
+    )
+    return Figure(panels=panels, caption=_how_to_read(study) + said)
+
+
+def _forest(
+    effects: Sequence[charts.Effect], title: str, span: float | None = None
+) -> charts.Panel:
+    said = "; ".join(f"{one.name} {one.said} {one.mark}".rstrip() for one in effects)
+    span = _span(effects) if span is None else span
+    return charts.forest(effects, title=title, description=f"{title}: {said}.", span=span)
+
+
+def _effect(study: Study, style: str, name: str, one: trials.Contrast) -> charts.Effect:
+    effect = _pooled(style, name, one.test, answers.mark(study, one))
+    return dataclasses.replace(effect, seeds=one.seeds, pooled=False)
+
+
+def _pooled(style: str, name: str, test: metrics.Difference, mark: str) -> charts.Effect:
+    size = max(map(abs, (test.estimate, test.low, test.high)))
+    digits = 2 if size >= 0.1 else 3
+    middle, low, high = (
+        charts.signed(charts.fixed(value, digits)) for value in (test.estimate, test.low, test.high)
+    )
+    return charts.Effect(
+        style=style,
+        name=name,
+        estimate=test.estimate,
+        low=test.low,
+        high=test.high,
+        mark=mark,
+        said=f"{middle} ({low} to {high})",
+        pooled=True,
+    )
+
+
+def _span(effects: Sequence[charts.Effect]) -> float:
+    """Return how far an axis reaches to both sides of 0."""
+    ends = [abs(v) for one in effects for v in (one.low, one.high, one.estimate, *one.seeds)]
+    return charts.rounded(0.0, max(ends) * 1.04)[1]
+
+
+def _how_to_read(study: Study) -> str:
     better = "right" if study.metric.higher_is_better else "left"
-    return Figure(
-        panels=panels,
-        caption="Small dots are seeds, the large one their mean: filled where a difference may "
-        "be claimed beyond the luck of seeds, ▲ or ▼ in the table. Of true differences in the grey "
-        f"zone, more than one trial in five would miss each. Better is to the {better}.",
+    if not any(one.of_methods for row in study.rows if (one := row.baseline or row.control)):
+        return f"Line: 95 % interval over sentences, of one seed. Better is to the {better}."
+    return (
+        "Line: 95 % interval. Small dots: seeds. Large dot: their mean, filled where a difference "
+        f"may be claimed, ▲ or ▼ in the table. Better is to the {better}."
     )
 
 

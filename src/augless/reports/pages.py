@@ -2,18 +2,31 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import itertools
-import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from importlib import metadata
-from typing import Any
+from importlib import metadata, resources
+from typing import TYPE_CHECKING
 
-from augless import trials
-from augless.reports import answers, buckets, evidence, examples, figures, tables
+from augless.reports import (
+    answers,
+    buckets,
+    evidence,
+    examples,
+    figures,
+    naming,
+    provenance,
+    tables,
+)
 from augless.reports.evidence import Evidence, Study
 
+if TYPE_CHECKING:
+    import jinja2
+
+FLAT = 0.01  # share of the spread within batches of a control that gives a batch one weight
 MOST = 4  # notes on corpora that stand before the tables
 Draw = Callable[[Study], figures.Figure | None]
 
@@ -53,6 +66,7 @@ class Numbers:
     table: tables.Table
     legend: str
     figure: figures.Figure | None
+    treatments: tables.Treatments | None
     scores: tables.Scores | None
 
 
@@ -62,28 +76,11 @@ class Method:
 
     name: str
     style: str
+    colour: str
+    words: str
+    """what it is"""
     changes: list[str]
     remark: str
-
-
-@dataclass(frozen=True)
-class Tried:
-    """A combination of hyper-parameters and its score."""
-
-    cells: list[str]
-    chosen: bool
-
-
-@dataclass(frozen=True)
-class Choice:
-    """What was chosen on the validation set, and from what."""
-
-    method: str
-    style: str
-    corpus: str
-    names: list[str]
-    rows: list[Tried]
-    caption: str
 
 
 @dataclass(frozen=True)
@@ -95,61 +92,90 @@ class Examples:
     kinds: list[examples.Kind]
 
 
-@dataclass(frozen=True)
-class RunLine:
-    """A run, and how to repeat it."""
-
-    id: str
-    method: str
-    corpus: str
-    seed: int
-    command: str
-
-
 def page(found: Evidence) -> str:
     """Return the page."""
+    import markupsafe
+
+    counter = itertools.count(1)
+    plan, answer = found.plan, answers.of(found)
+    folded = len(found.studies) > 1 and len(answer.by_corpus) > MOST
+    sections = _sections(found)
+    looked_at = [section for section in sections if section.id == _LOOKED_AT[plan.view]]
+    script = (resources.files("augless.reports") / "page.js").read_text("utf-8")
+    return (
+        _environment()
+        .get_template("page.html")
+        .render(
+            fresh=lambda: f"p{next(counter)}",
+            title=plan.title,
+            answer=pieces(answer.sentence, found.styles),
+            rests_on=answer.numbers,
+            notes=answer.general if folded else answer.notes,
+            folded=answer.by_corpus if folded else (),
+            commands=answer.commands,
+            facts=_facts(found),
+            baseline=plan.baseline,
+            lead=_numbers_lead(found),
+            tuning=_tuning(found),
+            studies=found.studies,
+            methods=_methods(found),
+            overview=tables.overview(found),
+            forest=_forest(found),
+            forest_lead=[f"Differences from {plan.baseline}, {plan.primary} first: it is primary."],
+            has_forest=any(row.baseline for row in found.overall.values()),
+            numbers=[_numbers(found, study) for study in found.studies],
+            looked_at=looked_at,
+            sections=[section for section in sections if section not in looked_at],
+            examples=_examples(found, answer.method),
+            chosen=provenance.choices(found),
+            signatures=provenance.signatures(found),
+            corpora=provenance.corpora(found),
+            files=provenance.files(found),
+            seeds=", ".join(map(str, plan.seeds)),
+            versions=provenance.versions(found),
+            command=found.trial.command,
+            plan=plan.as_toml(),
+            runs=provenance.runs(found),
+            version=metadata.version("augless"),
+            script=markupsafe.Markup(script),  # a file of ours
+            script_hash=_hashed(script),
+        )
+    )
+
+
+def forest(found: Evidence) -> str:
+    """Return the forest plot as a file of its own, nothing if there is nothing to plot."""
+    figure = _forest(found) or figures.differences(found.studies[0])
+    if figure is None:
+        return ""
+    made = '{% from "chart.svg" import draw with context %}{{ draw(panel, "forest", alone=true) }}'
+    drawn = _environment().from_string(made).render(panel=figure.panels[0])
+    # What HTML forgives in a name, XML does not.
+    return "".join(c for c in drawn if c.isprintable() or c == "\n") + "\n"
+
+
+def _environment() -> jinja2.Environment:
     import jinja2
 
-    environment = jinja2.Environment(
+    return jinja2.Environment(
         loader=jinja2.PackageLoader("augless", "reports"),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    counter = itertools.count(1)
-    plan, answer = found.plan, answers.of(found)
-    folded = len(found.studies) > 1 and len(answer.by_corpus) > MOST
-    sections = _sections(found)
-    looked_at = [section for section in sections if section.id == _LOOKED_AT[plan.view]]
-    return environment.get_template("page.html").render(
-        fresh=lambda: f"p{next(counter)}",
-        title=plan.title,
-        answer=pieces(answer.sentence, found.styles),
-        notes=answer.general if folded else answer.notes,
-        folded=answer.by_corpus if folded else (),
-        facts=_facts(found),
-        baseline=plan.baseline,
-        lead=_numbers_lead(found),
-        tuning=_tuning(found),
-        studies=found.studies,
-        methods=_methods(found),
-        overview=tables.overview(found),
-        numbers=[_numbers(found, study) for study in found.studies],
-        looked_at=looked_at,
-        sections=[section for section in sections if section not in looked_at],
-        examples=_examples(found, answer.method),
-        chosen=_choices(found),
-        signatures=_signatures(found),
-        corpora=_corpora(found),
-        files=_files(found),
-        seeds=", ".join(map(str, plan.seeds)),
-        versions=_versions(found),
-        command=found.trial.command,
-        plan=plan.as_toml(),
-        runs=_runs(found),
-        version=metadata.version("augless"),
-    )
+
+
+def _hashed(script: str) -> str:
+    """Name the one script that may run, for the page's Content-Security-Policy."""
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    return f"sha256-{digest}"
+
+
+def _forest(found: Evidence) -> figures.Figure | None:
+    plan = found.plan
+    others = [m for m in plan.methods if m not in (plan.baseline, plan.primary)]
+    return figures.forest(found, [*filter(None, [plan.primary]), *others])
 
 
 def pieces(sentence: str, styles: Mapping[str, str]) -> list[Piece]:
@@ -158,11 +184,7 @@ def pieces(sentence: str, styles: Mapping[str, str]) -> list[Piece]:
     pattern = "|".join(rf"(?<!\w){re.escape(name)}(?!\w)" for name in names)
     parts = re.split(f"({pattern})", sentence) if pattern else [sentence]
     # Classes that hide a method in figures have no business here.
-    return [Piece(part, _colour(styles.get(part, ""))) for part in parts if part]
-
-
-def _colour(style: str) -> str:
-    return re.sub(r" ?\bof-\d+", "", style)
+    return [Piece(part, evidence.colour(styles.get(part, ""))) for part in parts if part]
 
 
 def _facts(found: Evidence) -> list[tuple[str, str]]:
@@ -200,6 +222,7 @@ def _numbers(found: Evidence, study: Study) -> Numbers:
         table=table,
         legend=tables.legend(table),
         figure=figures.differences(study),
+        treatments=tables.treatments(study),
         scores=tables.scores(found, study),
     )
 
@@ -209,22 +232,33 @@ def _numbers_lead(found: Evidence) -> list[str]:
     plan = found.plan
     once = ", once" if not any(study.watched for study in found.studies) else ""
     seeds = "seeds" if len(plan.seeds) > 1 else "seed"
-    luck = "counting in the luck of sentences and of seeds, and that every seed must agree"
-    if len(plan.seeds) == 1:
-        luck = "counting in the luck of sentences; of that of seeds, one seed tells nothing"
     lead = [
         f"Every method was trained with the same {seeds}, and tested on the same sentences{once}.",
-        f"“Could have seen” is the smallest true difference from {plan.baseline} that four trials "
-        f"of five like this one would claim, {luck}.",
+        *_chosen_by(found),
     ]
-    if any(line.smallest == tables.NOTHING for one in tables.tables(found) for line in one.lines):
-        lead.append(
-            f"“{tables.NOTHING}” stands for nothing: there are too few sentences, or seeds are too "
-            "far apart, for any claim."
-        )
     if not once:
         lead.insert(1, "The test set was also scored at every epoch, which chose nothing.")
+    if len(plan.seeds) > 1:
+        lead += [
+            "One seed gives all methods the same first weights and the same order of batches, so "
+            "that its luck cancels: a score is taken for method + seed + chance.",
+            "Minimum detectable effect: the smallest true difference that four trials of five "
+            "like this one would find.",
+        ]
     return lead + _controls(found)
+
+
+def _chosen_by(found: Evidence) -> list[str]:
+    """Say by what the models that are compared were chosen, which need not be the metric."""
+    records = [entry.record for entry in found.trial.entries if entry.record is not None]
+    known = [str(r.recipe["training.metric"]) for r in records if "training.metric" in r.recipe]
+    if not known:
+        return []
+    names = [evidence.metric_name(name) for name in dict.fromkeys(known)]
+    return [
+        f"Of each run the epoch with the best {answers.joined(names)} on the validation set was "
+        f"kept; methods are compared by {evidence.metric_name(found.plan.metric)}."
+    ]
 
 
 def _controls(found: Evidence) -> list[str]:
@@ -235,10 +269,10 @@ def _controls(found: Evidence) -> list[str]:
     weigh = {row.method for study in found.studies for row in study.rows if row.weighs}
     others = [m for m in controls if m in weigh and m not in matched]
     if matched:
+        those = answers.joined([f"{c} for {m}" for m, c in matched.items()])
         lead.append(
-            "A control gives all samples of a batch the mean weight that its method gives them, so "
-            "that their difference is due to which samples of a batch are preferred: "
-            f"{answers.joined([f'{c} for {m}' for m, c in matched.items()])}."
+            "A control has the weights of its method without their meaning, so that their "
+            f"difference is due to which samples are preferred: {those}.{_kept(found, matched)}"
         )
     if others:
         those = answers.joined(list(dict.fromkeys(controls[m] for m in others)))
@@ -247,6 +281,22 @@ def _controls(found: Evidence) -> list[str]:
             "one of step size."
         )
     return lead or ["No method has a learning-rate control."]
+
+
+def _kept(found: Evidence, matched: Mapping[str, str]) -> str:
+    """Say how much of a treatment a control by batches keeps."""
+    shares = []
+    for study in found.studies:
+        for method, control in matched.items():
+            row, other = study.row(method), study.row(control)
+            within = row.treatment.within if row else None
+            # One weight for all of a batch.
+            flat = other is not None and (other.treatment.within or 0.0) < FLAT
+            if within is not None and flat:
+                shares.append(1 - within)
+    if not shares:
+        return ""
+    return f" It keeps what differs between batches: {max(shares):.0%} of the spread at most."
 
 
 _LOOKED_AT = {"table": "", "samples": "learning", "sweep": "sweep"}  # section by view of the plan
@@ -317,7 +367,7 @@ def _examples(found: Evidence, focus: str | None) -> list[Examples]:
 
 def _methods(found: Evidence) -> list[Method]:
     """Say what each method changes, as its runs were made and not as the plan has it."""
-    plan, listed = found.plan, []
+    plan, listed, words = found.plan, [], naming.described(found)
     for method, style in found.styles.items():
         changes, remark = [], "nothing"
         pairs = [
@@ -330,12 +380,14 @@ def _methods(found: Evidence) -> list[Method]:
         elif pairs:
             mine, theirs = (next(iter(of.values())).recipe for of in pairs[0])
             keys = [key for key in mine if key != "seed" and mine[key] != theirs.get(key)]
-            changes = [f"{key} = {_value(mine[key])}" for key in keys]
+            changes = [f"{key} = {provenance.value(mine[key])}" for key in keys]
             changes += [f"{k} is gone" for k in theirs if k not in mine and k != "seed"]
             changes = [line for line in changes if not line.endswith(" is gone")] or changes
         else:
-            changes = [f"{k} = {_value(v)}" for k, v in plan.methods[method].overrides.items()]
-        listed.append(Method(method, style, changes, remark))
+            changes = [
+                f"{k} = {provenance.value(v)}" for k, v in plan.methods[method].overrides.items()
+            ]
+        listed.append(Method(method, style, evidence.colour(style), words[method], changes, remark))
     order = list(plan.methods)
     return sorted(listed, key=lambda one: order.index(one.name))
 
@@ -343,13 +395,15 @@ def _methods(found: Evidence) -> list[Method]:
 def _tuning(found: Evidence) -> list[str]:
     """Say for which methods something was chosen, and for which nothing."""
     plan = found.plan
+    selection = list(found.trial.selection)
     if not plan.tune:
-        return ["No hyper-parameter was tuned."]
+        return [*selection, "No hyper-parameter was tuned."]
+    seeds = answers.joined([str(seed) for seed in plan.seeds_of_tuning])
     lead = [
-        "Hyper-parameters were chosen on the validation set alone, by "
-        f"{evidence.metric_name(plan.metric)} and with seed {plan.tuning_seed}, which no final run "
-        f"has, from {plan.budget} combination{'s' * (plan.budget != 1)} each: "
-        f"{answers.joined(list(plan.tune))}."
+        *selection,
+        f"Tuning saw the validation set alone, with seed{'s' * (plan.tuning_seeds != 1)} {seeds}, "
+        f"which no final run has, and {plan.budget} combination{'s' * (plan.budget != 1)} each of "
+        f"{answers.joined(list(plan.tune))}.",
     ]
     for method, entry in plan.methods.items():
         if entry.matches in plan.tune:
@@ -357,84 +411,3 @@ def _tuning(found: Evidence) -> list[str]:
     if plan.untuned:
         lead.append(f"Nothing was tuned for {answers.joined(plan.untuned)}.")
     return lead
-
-
-def _choices(found: Evidence) -> list[Choice]:
-    """List what tuning tried."""
-    listed = []
-    for method, per_corpus in found.trial.chosen.items():
-        for corpus, choice in per_corpus.items():
-            style = _colour(found.styles.get(method, ""))
-            where = corpus if len(found.studies) > 1 else ""
-            names, rows = _tried(found, choice)
-            spent = f": {choice.seconds:,.0f} seconds of training" if choice.seconds else ""
-            caption = f"All that was tried, the best on the validation set first{spent}."
-            listed.append(Choice(method, style, where, names, rows, caption))
-    return listed
-
-
-def _tried(found: Evidence, choice: trials.Choice) -> tuple[list[str], list[Tried]]:
-    """Lay out combinations, the best first: a column per hyper-parameter, then the score."""
-    sign = -1 if found.studies[0].metric.higher_is_better else 1
-    tried = sorted(choice.tried, key=lambda one: _rank(one.score, sign))
-    keys = list(dict.fromkeys(key for one in tried for key in one.values))
-    rows = []
-    for one in tried:
-        chosen = choice.best is not None and one.values == choice.best.values
-        shown = "—" if one.failure is None else str(one.failure)
-        if one.score is not None:
-            shown = tables.number(one.score, tables.digits_of(one.score))
-        cells = [_value(one.values[key]) if key in one.values else "" for key in keys]
-        rows.append(Tried([*cells, f"{shown} ← chosen" if chosen else shown], chosen))
-    return [*keys, "validation score"], rows
-
-
-def _rank(score: float | None, sign: int) -> float:
-    return math.inf if score is None else sign * score
-
-
-def _value(value: Any) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value)
-
-
-def _signatures(found: Evidence) -> list[tuple[str, str]]:
-    """Return the signature of every metric, by corpus only where they differ."""
-    listed: dict[tuple[str, str], list[str]] = {}
-    for corpus, of in found.table.signatures.items():
-        for metric, signature in of.items():
-            listed.setdefault((metric, signature), []).append(corpus)
-    every = len(found.table.signatures)
-    return [
-        (metric if len(corpora) == every else f"{metric} ({', '.join(corpora)})", signature)
-        for (metric, signature), corpora in listed.items()
-    ]
-
-
-def _files(found: Evidence) -> list[tuple[str, str]]:
-    """Name the files that the corpora were read from, with their SHA-256."""
-    records = (entry.record for entry in found.trial.entries if entry.record is not None)
-    files = ((file.name, file.sha256) for record in records for file in record.inputs)
-    return list(dict.fromkeys(files))
-
-
-def _corpora(found: Evidence) -> list[tuple[str, str]]:
-    pairs = [(e.corpus, e.record.corpus) for e in found.trial.entries if e.record is not None]
-    return list(dict.fromkeys(pairs))
-
-
-def _versions(found: Evidence) -> list[tuple[str, str]]:
-    """Return the versions of all runs; several of one thing are all named."""
-    listed: dict[str, list[str]] = {}
-    for entry in found.trial.entries:
-        for name, version in (entry.record.versions if entry.record else {}).items():
-            if version not in listed.setdefault(name, []):
-                listed[name].append(version)
-    return [(name, "; ".join(versions)) for name, versions in listed.items()]
-
-
-def _runs(found: Evidence) -> list[RunLine]:
-    return [
-        RunLine(e.record.id, e.method, e.corpus, e.seed, e.record.command)
-        for e in found.trial.entries
-        if e.record is not None
-    ]

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from augless import metrics
+from augless import metrics, trials
 from augless.reports import answers, charts, evidence
-from augless.reports.evidence import Contrast, Evidence, Row, Study
-
-NOTHING = "\N{EN DASH}"  # where no difference could have been seen
+from augless.reports.evidence import Evidence, Row, Study
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,7 +36,8 @@ class Line:
     spread: str = ""
     baseline: Delta | None = None
     control: Delta | None = None
-    smallest: str = ""
+    detectable: str = ""
+    """minimum detectable effect"""
     published: str = ""
     seconds: str = ""
     samples: str = ""
@@ -46,6 +45,8 @@ class Line:
     whole: bool = True
     """whether every seed is done"""
     failures: tuple[str, ...] = ()
+    untried: tuple[str, ...] = ()
+    """combinations that tuning could not try, and why"""
 
     @property
     def scored(self) -> str:
@@ -64,6 +65,8 @@ class Table:
     lines: list[Line]
     tuned: dict[str, float]
     """method -> seconds of training what was tried for it"""
+    needed: str
+    """how many seeds would show something worth it"""
     columns: dict[str, str]
     """name of a column -> its heading, in order; columns that nothing is known of are left out"""
 
@@ -77,7 +80,7 @@ _CELLS: dict[str, Callable[[Line], str]] = {
     "score": lambda line: line.scored or ("failed" if line.failures else ""),
     "baseline": lambda line: line.baseline.marked if line.baseline else "",
     "control": lambda line: line.control.marked if line.control else "",
-    "smallest": lambda line: line.smallest,
+    "detectable": lambda line: line.detectable,
     "published": lambda line: line.published,
     "seconds": lambda line: line.seconds,
     "samples": lambda line: line.samples,
@@ -105,7 +108,7 @@ def table(found: Evidence, study: Study) -> Table:
         "score": study.unit,
         "baseline": f"against {plan.baseline}",
         "control": f"against {named.pop()}" if len(named) == 1 else "against its control",
-        "smallest": "could have seen",
+        "detectable": "minimum detectable effect",
         "published": "in the paper",
         "seconds": "seconds",
         "samples": "samples",
@@ -123,6 +126,7 @@ def table(found: Evidence, study: Study) -> Table:
         seeds=len(plan.seeds),
         lines=lines,
         tuned=tuned(found, study.corpus),
+        needed=answers.needed(found, study.corpus),
         columns=used,
     )
 
@@ -146,20 +150,21 @@ def _line(found: Evidence, study: Study, row: Row, digits: int, several: bool) -
         spread=number(cell.deviation, digits),
         baseline=_delta(study, row.baseline, digits),
         control=control,
-        smallest=_smallest(row.baseline, digits),
+        detectable=_detectable(row.baseline, digits),
         published=published(found, study, row.method, metric),
         seconds="" if cell.seconds is None else f"{cell.seconds:,.0f}",
         samples="" if cell.samples is None else f"{cell.samples:,.0f}",
         seeds=f"{len(cell.values)} of {len(found.plan.seeds)}",
         whole=len(cell.values) == len(found.plan.seeds),
         failures=tuple(row.failures),
+        untried=tuple(found.trial.tuning_failures(row.method, study.corpus)),
     )
 
 
-def _smallest(contrast: Contrast | None, digits: int) -> str:
-    if contrast is None or contrast.alike:
+def _detectable(contrast: trials.Contrast | None, digits: int) -> str:
+    if contrast is None or contrast.alike or not contrast.of_methods:
         return ""
-    return NOTHING if contrast.smallest is None else number(contrast.smallest, digits)
+    return number(contrast.test.minimum_detectable_effect, digits)
 
 
 def tuned(found: Evidence, corpus: str) -> dict[str, float]:
@@ -169,16 +174,20 @@ def tuned(found: Evidence, corpus: str) -> dict[str, float]:
     return {method: spent for method, spent in seconds.items() if spent}
 
 
-def _delta(study: Study, contrast: Contrast | None, digits: int) -> Delta | None:
+def _delta(study: Study, contrast: trials.Contrast | None, digits: int) -> Delta | None:
     if contrast is None:
         return None
     kind, mark = answers.verdict(study, contrast), answers.mark(study, contrast)
-    disagree = len(contrast.seeds) > 1 and not contrast.agree
-    said = [answers.probability(contrast.p), *(["seeds disagree"] if disagree else [])]
-    if mark in {*"△▽"} and contrast.method_p is not None:
-        said.append(f"over seeds {answers.probability(contrast.method_p)}")
+    said = [span(contrast.test, digits), answers.probability(contrast.p)]
+    said += ["degenerate outputs"] if contrast.fault else []
     text = charts.signed(charts.fixed(contrast.difference, digits))
     return Delta(text=text, kind=kind, mark=mark, said=tuple(said))
+
+
+def span(test: metrics.Difference, digits: int) -> str:
+    """Write an interval."""
+    low, high = (charts.signed(charts.fixed(end, digits)) for end in (test.low, test.high))
+    return f"{low} to {high}"
 
 
 def number(value: float | None, digits: int) -> str:
@@ -194,7 +203,9 @@ def published(found: Evidence, study: Study, method: str, metric: str) -> str:
 
 def legend(table: Table) -> str:
     """Say how to read the table of a corpus."""
-    said = f"{table.metric} on the test set, {_over(table.seeds)}. {_marks([table])}"
+    said = f"{table.metric} on the test set, {_over(table.seeds)}. "
+    said += _marks(table.seeds, table.level)
+    said += f" {table.needed}" if table.needed else ""
     if "seconds" in table.columns:
         said += (
             " Seconds are of training alone, without tuning, and of runs side by side: "
@@ -209,19 +220,14 @@ def _over(seeds: int) -> str:
     return "mean ± standard deviation over seeds" if seeds > 1 else "of one seed"
 
 
-def _marks(shown: Sequence[Table]) -> str:
-    """Say what the marks of tables mean, the hollow ones where there are some."""
-    level = f"{shown[0].level:g}"
-    test = f"p < {level} after Holm's correction over all methods and corpora"
-    if shown[0].seeds == 1:
-        return f"△ better, ▽ worse for these models, there being one seed: {test}."
-    lines = [line for table in shown for line in table.lines]
-    used = {delta.mark for line in lines for delta in (line.baseline, line.control) if delta}
-    hollow = (
-        f"; △ ▽ for these models only, as p, corrected likewise, is {level} or more counting other "
-        "seeds in"
+def _marks(seeds: int, level: float) -> str:
+    """Say what the marks of tables mean."""
+    if seeds == 1:
+        return "One seed says nothing about a method: intervals are over sentences alone."
+    return (
+        f"▲ better, ▼ worse: p < {level:g}, corrected by Holm but for the primary contrast. "
+        "Intervals are of 95 %."
     )
-    return f"▲ better, ▼ worse: {test}, every seed agrees{hollow if used & {*'△▽'} else ''}."
 
 
 @dataclass(frozen=True)
@@ -250,6 +256,7 @@ class OverviewRow:
     method: str
     style: str
     cells: list[OverviewCell]
+    overall: Delta | None
 
 
 @dataclass(frozen=True)
@@ -279,11 +286,25 @@ def overview(found: Evidence) -> Overview | None:
             partial = f"{line.seeds} seeds" if line and line.score and not line.whole else ""
             cells.append(OverviewCell(score, kind, mark, paper, partial))
             style = line.style if line else style
-        rows.append(OverviewRow(method, style, cells))
+        rows.append(OverviewRow(method, style, cells, _overall(found, method)))
     said = f"{by_corpus[0].metric} on the test sets, mean over seeds, against {found.plan.baseline}"
     printed = any(cell.published for row in rows for cell in row.cells)
     said += "; in brackets what the paper has. " if printed else ". "
-    return Overview([one.corpus for one in by_corpus], rows, said + _marks(by_corpus))
+    said += "Mean: the difference over all corpora. "
+    said += _marks(len(found.plan.seeds), found.table.level)
+    return Overview([one.corpus for one in by_corpus], rows, said)
+
+
+def _overall(found: Evidence, method: str) -> Delta | None:
+    """Lay out a difference over all corpora."""
+    row = found.overall.get(method)
+    contrast = row.baseline if row else None
+    if contrast is None or contrast.corpora < 2:
+        return None
+    kind, mark = answers.overall(found, contrast), answers.overall_mark(found, contrast)
+    text = charts.signed(charts.fixed(contrast.difference, 2))
+    said = (span(contrast.test, 2), answers.probability(contrast.p))
+    return Delta(text=text, kind=kind, mark=mark, said=said)
 
 
 @dataclass(frozen=True)
@@ -345,3 +366,58 @@ def scores(found: Evidence, study: Study) -> Scores | None:
     lower = [evidence.metric_name(n) for n in names if not metrics.METRICS[n].higher_is_better]
     said += f". Lower is better for {answers.joined(lower)}." if lower else "."
     return Scores([evidence.metric_name(name) for name in names], rows, said)
+
+
+@dataclass(frozen=True)
+class TreatmentRow:
+    """How strong a method's treatment was, beside its effect."""
+
+    method: str
+    style: str
+    cells: list[str]
+
+
+@dataclass(frozen=True)
+class Treatments:
+    """All treatments on a corpus."""
+
+    names: list[str]
+    rows: list[TreatmentRow]
+    legend: str
+
+
+def treatments(study: Study) -> Treatments | None:
+    """Make a table of how strong each treatment was, if anything was logged of it."""
+    rows = []
+    for row in study.rows:
+        one = row.treatment
+        if not one.known:
+            continue
+        effect = _delta(study, row.baseline, 2)
+        shares = " + ".join(_share(share) for share in one.shares) if len(one.shares) > 1 else ""
+        numbers = [_share(one.spread), _share(one.effective), _share(one.within)]
+        cells = [f"{effect.marked} ({effect.said[0]})" if effect else ""]
+        rows.append(
+            TreatmentRow(row.method, row.style, [*cells, *numbers, shares, _share(one.clipped)])
+        )
+    if not rows:
+        return None
+    names = ["effect", "spread of weights", "effective sample size", "spread within batches"]
+    names += ["share of the gradient", "clipped steps"]
+    used = [k for k in range(len(names)) if any(row.cells[k] for row in rows)]
+    rows = [replace(row, cells=[row.cells[k] for k in used]) for row in rows]
+    said = (
+        "How strong each treatment was, the mean over epochs and seeds. Spread of weights: their "
+        "standard deviation over their mean; within batches: the share of their variance that is "
+        "not between batches. Share of the gradient: that of each term in its norm. Where steps "
+        "are clipped, what the weights of a batch have in common is undone."
+    )
+    return Treatments([names[k] for k in used], rows, said)
+
+
+def _share(value: float | None) -> str:
+    """Write a share in percent, small ones too."""
+    if value is None:
+        return ""
+    digits = 1 if abs(value) >= 0.01 or value == 0 else 2
+    return f"{100 * value:.{digits}f} %"

@@ -12,21 +12,36 @@ decoded once by each final run.
 """
 
 from augless.errors import Failure
-from augless.trials.facts import Attempt, Choice, Input, Logged, Result, Score, TermLog
+from augless.trials.facts import (
+    Attempt,
+    Augmented,
+    Choice,
+    Cost,
+    Input,
+    Logged,
+    Result,
+    Score,
+    Spent,
+    TermLog,
+)
 from augless.trials.forecast import Forecast, Measured, forecast
-from augless.trials.jobs import Job
-from augless.trials.plans import BadPlan, Base, Method, Plan, Range, own, shipped
+from augless.trials.graph import Job
+from augless.trials.keys import BadPlan
+from augless.trials.plans import Base, Method, Plan, Range, own, shipped
 from augless.trials.records import BadRecord, Entry, Record, Trial
 from augless.trials.running import Running, Status, collect, run
-from augless.trials.summary import Cell, Row, Table, table
+from augless.trials.summary import Cell, Contrast, Needed, Row, Table, alarm, table
 
 __all__ = [
     "Attempt",
+    "Augmented",
     "BadPlan",
     "BadRecord",
     "Base",
     "Cell",
     "Choice",
+    "Contrast",
+    "Cost",
     "Entry",
     "Failure",
     "Forecast",
@@ -35,6 +50,7 @@ __all__ = [
     "Logged",
     "Measured",
     "Method",
+    "Needed",
     "Plan",
     "Range",
     "Record",
@@ -42,10 +58,12 @@ __all__ = [
     "Row",
     "Running",
     "Score",
+    "Spent",
     "Status",
     "Table",
     "TermLog",
     "Trial",
+    "alarm",
     "collect",
     "forecast",
     "own",

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, Literal, TypeVar
 
 import pydantic
@@ -20,6 +20,10 @@ from augless.errors import Failure
 Kind = TypeVar("Kind")
 Values = dict[str, Any]
 """dotted key of a recipe -> value; a table that has a name stands for a whole choice"""
+
+LOSS = "loss"
+"""what tuning chooses by unless a metric is asked for: nats per sentence of the validation set,
+never weighted; unlike perplexity it is comparable between vocabularies"""
 
 LARGEST = 1e15
 """a number beyond it counts as not finite: sums and squares of it would not be"""
@@ -55,11 +59,16 @@ class TermLog:
     loss: Number = None
     weight: Number = None
     weight_sd: Number = None
+    weight_spread: Number = None
+    """standard deviation of weights over their mean"""
+    weight_within_batches: Number = None
+    """share of their variance that is within batches, where a control of batches' means has none"""
     weight_min: Number = None
     weight_max: Number = None
     raised: Number = None
     """share of samples with a weight above 1"""
     effective_samples: Number = None
+    """effective sample size, as a share of the samples"""
     weight_length_correlation: Number = None
     histogram: Annotated[tuple[Count, ...], pydantic.Field(max_length=10_000)] = ()
     """of losses, in tenths of the mean loss"""
@@ -67,6 +76,8 @@ class TermLog:
     """running mean"""
     mean_weight: Number = None
     """running mean"""
+    gradient_share: Number = None
+    """of the term in the gradient norm"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,6 +91,8 @@ class Logged:
     tokens: Count = 0
     rate: Number = None
     gradient_norm: Number = None
+    clipped: Number = None
+    """share of the steps whose gradient was clipped"""
     tokens_per_second: Number = None
     terms: tuple[TermLog, ...] = ()
     scores: dict[str, Number] = field(default_factory=dict)
@@ -152,10 +165,15 @@ class Attempt:
 
     values: Values
     score: float | None
-    """on the validation set; None if its run failed, or the score is not finite"""
+    """on the validation set, the mean over seeds; None if a run failed, or a score is not finite"""
+    scores: tuple[float | None, ...] = ()
+    """of each seed"""
+    loss: float | None = None
+    """validation loss, the mean over seeds; of equal scores the lower loss wins"""
     failure: Failure | None = None
+    """of the first seed whose run failed"""
     seconds: float | None = None
-    """of training"""
+    """of training, all seeds together"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -164,10 +182,16 @@ class Choice:
 
     best: Attempt | None
     """None if every run failed"""
-    metric: str
-    seed: int
+    by: str
+    """`LOSS`, or the name of a metric"""
+    seeds: tuple[int, ...]
     """that all of them had, and no final run has"""
     tried: tuple[Attempt, ...]
+
+    @property
+    def failed(self) -> list[Attempt]:
+        """The combinations that could not be chosen because a run failed."""
+        return [attempt for attempt in self.tried if attempt.failure is not None]
 
     @property
     def seconds(self) -> float:
@@ -180,6 +204,8 @@ class Choice:
             {
                 "values": one.values,
                 "score": one.score,
+                "scores": list(one.scores),
+                "loss": one.loss,
                 "failure": None if one.failure is None else str(one.failure),
                 "seconds": one.seconds,
             }
@@ -188,10 +214,57 @@ class Choice:
         return {
             "values": self.best.values if self.best else {},
             "score": self.best.score if self.best else None,
-            "metric": self.metric,
-            "seed": self.seed,
+            "by": self.by,
+            "seeds": list(self.seeds),
             "tried": tried,
         }
+
+
+@dataclass(frozen=True, kw_only=True)
+class Augmented:
+    """Pairs that an augmenter made, as far as other jobs have to know them."""
+
+    pairs: Count
+    seconds: Seconds = 0.0
+    """that making them took"""
+    samples: Count = 0
+    """that a model was trained on to make them"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Spent:
+    """What work took."""
+
+    seconds: float = 0.0
+    samples: int = 0
+    """that training saw"""
+
+    def __add__(self, other: Spent) -> Spent:
+        return Spent(seconds=self.seconds + other.seconds, samples=self.samples + other.samples)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cost:
+    """What a method took on a corpus, with all that it needs; each piece of work counts once."""
+
+    own: Spent = Spent()
+    """training its final runs"""
+    prepare: Spent = Spent()
+    augment: Spent = Spent()
+    tune: Spent = Spent()
+    """training what tuning tried, for itself or for the method that it matches"""
+    train: Spent = Spent()
+    """training other models that it needs"""
+
+    @property
+    def before(self) -> Spent:
+        """What had to be done before its final runs."""
+        return self.prepare + self.augment + self.tune + self.train
+
+    @property
+    def total(self) -> Spent:
+        """All of it."""
+        return self.own + self.before
 
 
 _TERM = re.compile(r"terms\.(\d{1,3})\.(loss|weighting|scale)(?:\.(.+))?", re.ASCII)
@@ -240,6 +313,12 @@ def parsed(kind: type[Kind], content: Any) -> Kind:
         where = ".".join(map(str, first["loc"]))[:80]
         said = first["msg"][:1].lower() + first["msg"][1:]
         raise ValueError(f"{where}: {said}" if where else said) from None
+
+
+def last_of(history: Sequence[Logged]) -> Logged | None:
+    """Return the last entry of a log, with the last scores that were logged."""
+    scores = next((entry.scores for entry in reversed(history) if entry.scores), {})
+    return replace(history[-1], scores=scores) if history else None
 
 
 def history_of(entries: Iterable[Mapping[str, Any]]) -> tuple[Logged, ...]:

@@ -5,22 +5,22 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import json
-import os
-import subprocess
-import sys
 import tempfile
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, ClassVar
 
-from augless import data, recipes
-from augless.errors import Failure, code_of
-from augless.trials import jobs, running, worker
-from augless.trials.jobs import Book, Job, Progress
+from augless import data
+from augless.errors import Failure
+from augless.trials import graph, pool, running
+from augless.trials.graph import Job
 from augless.trials.plans import Plan
+from augless.trials.state import Progress, State
+from augless.trials.work import Order
 
-_COMMAND = "import sys; from augless.trials.forecast import main; sys.exit(main())"
+if TYPE_CHECKING:
+    from augless import decoding, models
 
 DONE = "done"
 STEPS, WARM = 8, 2
@@ -102,39 +102,37 @@ def forecast(
     sentences, in as many processes as there will be: they slow each other down. Runs that depend
     on scores to come are listed with the first combination.
     """
-    book = running.checked(
-        plan, root=root, records=records, workers=workers, progress=progress, retry=True
-    )
-    book.prepare()
-    known = book.jobs()
+    state = running.checked(plan, root=root, records=records, retry=True)
+    running.prepare(state, workers=workers, progress=progress)
+    known = state.jobs()
     kinds: dict[str, Measured | Failure] = {}
     names: dict[str, str] = {}
 
     def measured(job: Job) -> Measured | Failure:
-        kind = _kind(book, job)
+        kind = _kind(state, job)
         if kind not in kinds:
             progress(f"measuring {job.method} on {job.corpus}", 0, None)
-            kinds[kind] = _measured(book, job, min(jobs, len(known)), threads, device)
+            kinds[kind] = _measured(state, job, min(jobs, len(known)), threads, device)
             names[kind] = f"{job.method} on {job.corpus}"
         return kinds[kind]
 
     found, listed = [], set()
     for job in known:
-        key = (book.identifier(job), job.splits)
-        if book.record(job) is not None:
+        key = state.key(job)
+        if state.done(job):
             found.append(Expected(job, 0.0, 1.0, DONE))
-        elif (failure := book.failure(job)) is not None:
+        elif (failure := state.failure(job)) is not None:
             found.append(Expected(job, None, 0.0, str(failure)))
         elif key in listed:  # two methods may come to the same run: it is done once
             found.append(Expected(job, 0.0, 0.0, "the same run as another"))
         else:
-            share = running.share(book, job)
+            share = running.share(state, job)
             found.append(
                 _expected(job, measured(job), share, f"{share:.0%} trained" if share else "")
             )
         listed.add(key)
-    for job in _later(book):
-        if (failure := book.failure(job)) is not None:
+    for job in _later(state):
+        if (failure := state.failure(job)) is not None:
             found.append(Expected(job, None, 0.0, str(failure)))
             continue
         run = _expected(job, measured(job), 0.0, "after tuning")
@@ -150,85 +148,90 @@ def _expected(job: Job, measured: Measured | Failure, share: float, note: str) -
     return Expected(job, measured.seconds(job.splits, share), share, note)
 
 
-def _later(book: Book) -> list[Job]:
+def _later(state: State) -> list[Job]:
     """List the runs that wait for scores, with the first combination."""
-    plan = book.plan
+    plan = state.plan
     found = []
     for corpus in plan.recipes:
         for method in plan.tune:
-            left = plan.budget - len(book.points(corpus, method))
+            left = plan.budget - len(state.points(corpus, method))
             for point in plan.points(method)[:1] * left:
-                found.append(book.job(corpus, method, plan.tuning_seed, point, "tune"))
+                found += graph.tuning(plan, state.resolve, corpus, method, point)
     for corpus in plan.recipes:
-        for method, entry in plan.methods.items():
-            source = entry.matches or method
-            if source in plan.tune and book.choice(corpus, source) is None:
+        for method in plan.methods:
+            source = plan.source(method)
+            if source in plan.tune and state.choice(corpus, source) is None:
                 point = plan.points(source)[0]
-                found += [book.job(corpus, method, seed, point) for seed in plan.seeds]
+                found += [
+                    graph.run(plan, state.resolve, corpus, method, seed, point)
+                    for seed in plan.seeds
+                ]
     return found
 
 
-def _kind(book: Book, job: Job) -> str:
+def _kind(state: State, job: Job) -> str:
     """Return what decides how long a run takes: weightings and seeds cost nothing."""
-    values = book.resolved(job).values
+    values = state.resolved(job).values
     kept = {k: v for k, v in values.items() if ".weighting." not in k and k != "seed"}
     return json.dumps([job.corpus, kept], sort_keys=True)
 
 
-def _measured(book: Book, job: Job, count: int, threads: int, device: str) -> Measured | Failure:
+@dataclass(frozen=True)
+class _Probe:
+    """Takes a few steps of a run, in a process of its own."""
+
+    order: Order
+    began: float
+    saves: ClassVar[bool] = False
+
+    @property
+    def log(self) -> Path:
+        """Where what it prints goes: beside what it makes."""
+        return self.order.root / self.order.key / "log"
+
+    def __call__(self, stop: pool.Stop) -> Measured:
+        """Measure."""
+        return measure(self.order, self.began)
+
+
+def _measured(state: State, job: Job, count: int, threads: int, device: str) -> Measured | Failure:
     """Measure a run in several processes at once; the slowest counts."""
-    root = book.layout.root
+    root = state.layout.root
     root.mkdir(parents=True, exist_ok=True)
-    limits = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS"), str(threads))
-    found, processes = [], []
+    executor = pool.Local(threads)
+    found: list[Measured] = []
     with contextlib.ExitStack() as stack:
+        stack.callback(executor.close)
         for _ in range(count):
             # Beside the runs to come, as disks differ; cleared away even if interrupted.
-            folder = Path(
-                stack.enter_context(tempfile.TemporaryDirectory(dir=root, prefix=".measured-"))
-            )
-            order = worker.Order(
-                job=dataclasses.replace(job, purpose="final"),
-                identifier=folder.name,
+            folder = stack.enter_context(tempfile.TemporaryDirectory(dir=root, prefix=".measured-"))
+            key = Path(folder).name
+            order = Order(
+                job=job,
+                key=key,
+                identifier="",
                 root=root,
-                metrics=book.plan.metrics,
+                metrics=state.plan.metrics,
                 threads=threads,
                 device=device,
             )
-            (folder / "order").write_bytes(order.line())
-            process = stack.enter_context(
-                subprocess.Popen(
-                    [sys.executable, "-P", "-c", _COMMAND],
-                    stdin=stack.enter_context((folder / "order").open("rb")),
-                    stdout=subprocess.PIPE,
-                    stderr=subprocess.PIPE,
-                    env=os.environ | limits,
-                )
-            )
-            stack.callback(process.kill)
-            processes.append(process)
-        for process in processes:
-            result, errors = process.communicate()
-            if process.returncode:
-                last = errors.decode("utf-8", "replace").strip().split("\n")[-1]
-                return Failure(process.returncode, last)
-            found.append(Measured(**json.loads(result)))
+            executor.submit(key, _Probe(order, time.monotonic()))
+        while len(found) < count:
+            for ended in executor.wait(60.0):
+                if isinstance(ended.outcome, Failure):
+                    return ended.outcome
+                found.append(ended.outcome)
     return max(found, key=lambda one: one.seconds(job.splits))
 
 
-def measure(order: worker.Order, began: float) -> Measured:
+def measure(order: Order, began: float) -> Measured:
     """Take a few steps of a run and write a few sentences."""
-    worker.load()
-    import torch
-
-    from augless import decoding, training
+    from augless import training
     from augless.recipes import following
 
-    startup = time.perf_counter() - began
-    torch.set_num_threads(order.threads)
-    resolved = recipes.load(order.job.recipe, order.job.overrides)
+    startup = time.monotonic() - began
+    resolved, layout = order.resolved, order.layout
     recipe = resolved.recipe
-    layout = jobs.Layout(order.root)
     prepared = data.prepare(recipe.corpus, recipe.text, layout.prepared, name=resolved.name)
     pairs = prepared.pairs("train")
     settings = dataclasses.replace(recipe.training, metric="loss")
@@ -238,7 +241,7 @@ def measure(order: worker.Order, began: float) -> Measured:
     clock = time.perf_counter()
     run, _ = following.train(
         resolved,
-        folder=order.root / order.identifier / "run",
+        folder=order.root / order.key / "run",
         prepared_root=layout.prepared,
         device=order.device,  # type: ignore[arg-type]  # checked
         stop=lambda: next(looks, None) is None,  # after each step: stops with the last warm one
@@ -262,39 +265,35 @@ def measure(order: worker.Order, began: float) -> Measured:
     lengths = pairs.target.lengths + 1
     tokens = sum(int(lengths[rows].sum()) for rows in timed)
 
-    def writing(search: Any, split: str) -> float:
-        """Return the seconds of a search over a split, from a few of its sentences."""
-        sources, _ = jobs.lines(recipe.corpus, split)
-        few = sources[:: max(1, len(sources) // SENTENCES)][:SENTENCES]
-        held = prepared.pairs(split)
-        # An untrained model would never end: its outputs get the length of the references.
-        ratio = float(held.target.lengths.sum() / max(1, held.source.lengths.sum()))
-        bounded = dataclasses.replace(search, max_ratio=ratio, max_extra=1)
-        writer = decoding.Writer(model, prepared.codecs, bounded)
-        writer.generate(few[:2])  # the first call loads things
-        clock = time.perf_counter()
-        writer.generate(few)
-        return (time.perf_counter() - clock) * len(sources) / max(1, len(few))
-
     held_out = [split for split in ("valid", "test") if split in prepared.splits]
     return Measured(
         steps=len(timed),
         step=spent / len(timed),
         startup=startup,
         epoch=spent / max(1, tokens) * int(lengths.sum()) + saves,
-        validation=0.0 if recipe.training.metric == "loss" else writing(recipe.validation, "valid"),
-        decoding={split: writing(recipe.search, split) for split in held_out},
+        validation=0.0
+        if recipe.training.metric == "loss"
+        else _writing(model, prepared, recipe.validation, "valid"),
+        decoding={split: _writing(model, prepared, recipe.search, split) for split in held_out},
         epochs=settings.epochs,
         fixed=fixed,
     )
 
 
-def main() -> int:
-    """Measure the run that is ordered on standard input."""
-    began = time.perf_counter()
-    try:
-        print(json.dumps(asdict(measure(worker.Order.read(sys.stdin.buffer.readline()), began))))
-    except (ValueError, OSError, FloatingPointError) as error:
-        print("; ".join(str(error).splitlines()), file=sys.stderr)
-        return code_of(error)
-    return 0
+def _writing(
+    model: models.Model, prepared: data.Prepared, search: decoding.Search, split: str
+) -> float:
+    """Return the seconds of a search over a split, from a few of its sentences."""
+    from augless import decoding
+
+    sources = prepared.lines(split, "source")
+    few = sources[:: max(1, len(sources) // SENTENCES)][:SENTENCES]
+    held = prepared.pairs(split)
+    # An untrained model would never end: its outputs get the length of the references.
+    ratio = float(held.target.lengths.sum() / max(1, held.source.lengths.sum()))
+    bounded = dataclasses.replace(search, max_ratio=ratio, max_extra=1)
+    writer = decoding.Writer(model, prepared.codecs, bounded)
+    writer.generate(few[:2])  # the first call loads things
+    clock = time.perf_counter()
+    writer.generate(few)
+    return (time.perf_counter() - clock) * len(sources) / max(1, len(few))

@@ -4,47 +4,25 @@ from __future__ import annotations
 
 import itertools
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from importlib import resources
 from pathlib import Path
 from typing import Any, Literal, get_args
 
 from augless import metrics, recipes
 from augless.recipes import reading
-from augless.trials import spelling
-from augless.trials.facts import Values
+from augless.trials import keys, spelling
+from augless.trials.facts import LOSS, Values
+from augless.trials.keys import BadPlan
 from augless.trials.spelling import literal
 
 Published = dict[str, dict[str, float]]
 """label of a corpus -> metric -> number in the paper"""
 View = Literal["table", "samples", "sweep"]
 
-KEYS = (
-    "name",
-    "title",
-    "recipes",
-    "overrides",
-    "methods",
-    "seeds",
-    "baseline",
-    "control",
-    "metric",
-    "metrics",
-    "tune",
-    "budget",
-    "published_only",
-    "view",
-    "small",
-)
-
-
 _METRIC = "bleu"
 _OWN = "own"  # followed with somebody's files only
-
-
-class BadPlan(recipes.BadRecipe):
-    """A plan that cannot be followed: which key, why, and what to write instead."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,8 +75,11 @@ class Plan:
     baseline: str = "plain"
     control: str | None = None
     """the method that others are compared with besides, unless one `matches` them"""
-    metric: str = "bleu"
-    """decides what is chosen on the validation set, and what is compared on the test set"""
+    primary: str | None = None
+    """the method whose difference from the baseline, over all corpora, is the primary contrast, for
+    which nothing is corrected; if not given, the first that weighs its samples"""
+    metric: str = _METRIC
+    """what methods are compared by on the test set"""
     metrics: tuple[str, ...] = ()
     """all that is scored, `metric` first"""
     tune: dict[str, Space] = field(default_factory=dict)
@@ -106,6 +87,10 @@ class Plan:
     is a range, as many points as the budget has"""
     budget: int = 0
     """combinations that each tuned method tries"""
+    choose: str = LOSS
+    """what tuning chooses by on the validation set: the loss, or the name of a metric"""
+    tuning_seeds: int = 2
+    """seeds that each combination is tried with; the mean over them decides"""
     published_only: dict[str, Published] = field(default_factory=dict)
     """rows of the paper that no method here makes"""
     view: View = "table"
@@ -122,14 +107,18 @@ class Plan:
             raise BadPlan(f"seeds are {list(self.seeds)}; they must be different, 0 or more")
         for key, method in (("baseline", self.baseline), ("control", self.control)):
             if method is not None:
-                _known(key, method, self.methods)
+                keys.known(key, method, self.methods)
         for name, entry in self.methods.items():
             if entry.matches is not None:
-                _known(f"methods.{name}.matches", entry.matches, self.methods)
+                keys.known(f"methods.{name}.matches", entry.matches, self.methods)
                 if self.methods[entry.matches].matches is not None:
                     raise BadPlan(f"methods.{name}.matches {entry.matches!r}, itself a control")
+        self._check_primary()
         for metric in (self.metric, *self.metrics):
-            _known("metric", metric, metrics.METRICS)
+            keys.known("metric", metric, metrics.METRICS)
+        keys.known("choose", self.choose, (LOSS, *metrics.METRICS))
+        if not 1 <= self.tuning_seeds <= 100:
+            raise BadPlan(f"tuning_seeds is {self.tuning_seeds}; it can be 1 to 100")
         for where, overrides in self._all_overrides():
             for key in {k.split(".")[0] for k in overrides}:
                 if key == "seed":
@@ -137,7 +126,8 @@ class Plan:
                 if key == "corpus" and where.startswith(("methods.", "tune.")):
                     raise BadPlan(f"{where} sets corpus; methods compare on one corpus")
         self._check_tuning()
-        ordered = tuple(dict.fromkeys((self.metric, *self.metrics)))
+        by = () if self.choose == LOSS else (self.choose,)
+        ordered = tuple(dict.fromkeys((self.metric, *self.metrics, *by)))
         object.__setattr__(self, "metrics", ordered)
 
     def _all_overrides(self) -> Iterator[tuple[str, Values]]:
@@ -146,10 +136,20 @@ class Plan:
         yield from ((f"methods.{name}", entry.overrides) for name, entry in self.methods.items())
         yield from ((f"tune.{name}", dict(space)) for name, space in self.tune.items())
 
+    def _check_primary(self) -> None:
+        controls = {self.baseline, self.control}
+        controls |= {name for name, entry in self.methods.items() if entry.matches is not None}
+        asked = {name: entry for name, entry in self.methods.items() if name not in controls}
+        if self.primary is not None:
+            keys.known("primary", self.primary, asked)
+            return
+        weigh = (name for name, entry in asked.items() if "weighting" in literal(entry.overrides))
+        object.__setattr__(self, "primary", next(weigh, next(iter(asked), None)))
+
     def _check_tuning(self) -> None:
         sizes = {}
         for method in self.tune:
-            _known(f"tune.{method}", method, self.methods)
+            keys.known(f"tune.{method}", method, self.methods)
             if self.methods[method].matches is not None:
                 raise BadPlan(f"tune.{method}: it takes what {self.methods[method].matches!r} has")
             if not self.tune[method]:
@@ -166,13 +166,26 @@ class Plan:
         object.__setattr__(self, "budget", budget)
 
     @property
-    def tuning_seed(self) -> int:
-        """The seed that knobs are chosen with: none of the others.
+    def seeds_of_tuning(self) -> tuple[int, ...]:
+        """The seeds that knobs are chosen with: none of the others.
 
         The best of several runs is also the luckiest. Were it a final run, every tuned method would
         be ahead by that luck.
         """
-        return next(seed for seed in itertools.count() if seed not in self.seeds)
+        free = (seed for seed in itertools.count() if seed not in self.seeds)
+        return tuple(itertools.islice(free, self.tuning_seeds))
+
+    @property
+    def chooses_highest(self) -> bool:
+        """Whether a combination with a higher score is the better one."""
+        return self.choose != LOSS and metrics.METRICS[self.choose].higher_is_better
+
+    @property
+    def chooses_by(self) -> str:
+        """What tuning chooses by, in words."""
+        what = "validation loss" if self.choose == LOSS else f"{self.choose} on the validation set"
+        count = self.tuning_seeds
+        return f"{what}, mean of {count} seeds" if count > 1 else f"{what}, one seed"
 
     @staticmethod
     def load(plan: str, overrides: Sequence[str] = (), *, small: bool = False) -> Plan:
@@ -181,23 +194,23 @@ class Plan:
         `small` takes what the plan says under [small] in place of the rest.
         """
         name, content = _read(plan)
-        _strict("", content, KEYS)
+        keys.strict("", content, KEYS)
         scale = content.pop("small", False)
         if scale is True:  # as `as_toml` writes what is at that scale already
             small, scale = True, {}
         elif small and not scale:
             raise BadPlan(f"{name} has no small scale: write what differs under [small]")
         if scale and small:
-            _strict("small", _table("small", scale), KEYS[:-1])
+            keys.strict("small", keys.table("small", scale), KEYS[:-1])
             content = _scaled(content, scale)
         # Taken before a change: numbers that the plan quotes stay those of its own metric.
-        quoted = _string("metric", content.get("metric", _METRIC))
+        quoted = keys.string("metric", content.get("metric", _METRIC))
         for override in overrides:
             key, equals, value = override.partition("=")
             if not equals or not key:
                 raise BadPlan(f"{override!r} is not key=value, such as seeds=[1]")
-            _assign(content, key, reading.toml_value(value))
-        _strict("", content, KEYS)
+            keys.assign(content, key, reading.toml_value(value))
+        keys.strict("", content, KEYS)
         return _built(name, content, small, quoted)
 
     def as_toml(self) -> str:
@@ -215,6 +228,10 @@ class Plan:
     def searched(self, method: str) -> bool:
         """Tell whether what a method tries depends on what it has tried."""
         return any(isinstance(values, Range) for values in self.tune.get(method, {}).values())
+
+    def source(self, method: str) -> str:
+        """Return the method whose hyper-parameters a method has: its own, or what it matches."""
+        return self.methods[method].matches or method
 
     def control_of(self, method: str) -> str | None:
         """Return the method that tells a method's effect from one of the learning rate."""
@@ -239,6 +256,10 @@ class Plan:
         if table is None:
             table = self.methods[method].published if method in self.methods else {}
         return table.get(corpus, {}).get(metric or self.metric)
+
+
+KEYS = tuple(knob.name for knob in fields(Plan))
+"""what a plan's file may say; a plan at its small scale says all but the last"""
 
 
 def shipped() -> list[str]:
@@ -305,56 +326,40 @@ def _built(name: str, content: Mapping[str, Any], small: bool, quoted: str = _ME
             raise BadPlan(f"{name}: {key} is not given")
     labels = _bases(content["recipes"])
     methods = {
-        method: _method(f"methods.{method}", _table(f"methods.{method}", table), quoted, labels)
-        for method, table in _table("methods", content["methods"]).items()
+        method: _method(f"methods.{method}", keys.table(f"methods.{method}", table), quoted, labels)
+        for method, table in keys.table("methods", content["methods"]).items()
     }
     only = {
         row: _published(f"published_only.{row}", table, quoted, labels)
-        for row, table in _table("published_only", content.get("published_only", {})).items()
+        for row, table in keys.table("published_only", content.get("published_only", {})).items()
     }
     spaces = {
-        method: _space(f"tune.{method}", _table(f"tune.{method}", table))
-        for method, table in _table("tune", content.get("tune", {})).items()
+        method: _space(f"tune.{method}", keys.table(f"tune.{method}", table))
+        for method, table in keys.table("tune", content.get("tune", {})).items()
     }
-    control = content.get("control")
-    view = content.get("view", "table")
-    if view not in get_args(View):
-        raise BadPlan(f"view is {view!r}; it can be {', '.join(get_args(View))}")
+    given = {"name": name, "baseline": next(iter(methods), "plain")} | dict(content)
+    plain = {key: read(key, given[key]) for key, read in _READERS.items() if key in given}
     return Plan(
-        name=_string("name", content.get("name", name)),
-        title=_string("title", content["title"]),
-        recipes=labels,
-        methods=methods,
-        overrides=_flat(_table("overrides", content.get("overrides", {}))),
-        seeds=tuple(_numbers("seeds", content.get("seeds", [1, 2, 3]))),
-        baseline=_string("baseline", content.get("baseline", next(iter(methods), "plain"))),
-        control=None if control is None else _string("control", control),
-        metric=_string("metric", content.get("metric", _METRIC)),
-        metrics=tuple(_strings("metrics", content.get("metrics", []))),
-        tune=spaces,
-        budget=_numbers("budget", [content.get("budget", 0)])[0],
-        published_only=only,
-        view=view,
-        small=small,
+        **plain, recipes=labels, methods=methods, tune=spaces, published_only=only, small=small
     )
 
 
 def _bases(given: Any) -> dict[str, Base]:
     """Read the corpora: a list of recipes, or label -> a recipe and what to change in it."""
     if isinstance(given, list):
-        names = _strings("recipes", given)
+        names = keys.strings("recipes", given)
         found = {Path(n).stem if n.endswith(".toml") else n: Base(recipe=n) for n in names}
         if len(found) < len(names):
             raise BadPlan(f"recipes has two of the same name; give labels: {', '.join(names)}")
         return found
     found = {}
-    for label, entry in _table("recipes", given).items():
-        table = {"recipe": entry} if isinstance(entry, str) else dict(_table(label, entry))
+    for label, entry in keys.table("recipes", given).items():
+        table = {"recipe": entry} if isinstance(entry, str) else dict(keys.table(label, entry))
         recipe = table.pop("recipe", None)
         if recipe is None:
             raise BadPlan(f"recipes.{label}.recipe is not given")
-        name = _string(f"recipes.{label}.recipe", recipe)
-        found[label] = Base(recipe=name, overrides=_flat(table))
+        name = keys.string(f"recipes.{label}.recipe", recipe)
+        found[label] = Base(recipe=name, overrides=keys.flat(table))
     return found
 
 
@@ -367,10 +372,10 @@ def _method(
     if at is not None and (isinstance(at, bool) or not isinstance(at, int | float)):
         raise BadPlan(f"{where}.at is {at!r}; it must be a number")
     return Method(
-        overrides=_flat(table),
-        matches=None if matches is None else _string(f"{where}.matches", matches),
+        overrides=keys.flat(table),
+        matches=None if matches is None else keys.string(f"{where}.matches", matches),
         published=published,
-        series=None if series is None else _string(f"{where}.series", series),
+        series=None if series is None else keys.string(f"{where}.series", series),
         at=None if at is None else float(at),
     )
 
@@ -378,10 +383,10 @@ def _method(
 def _published(where: str, given: Any, metric: str, labels: Mapping[str, Base]) -> Published:
     """Read label -> a number, which is the plan's metric, or label -> metric -> a number."""
     found: Published = {}
-    for label, entry in _table(where, given).items():
-        _known(where, label, labels)
+    for label, entry in keys.table(where, given).items():
+        keys.known(where, label, labels)
         for name, number in (entry if isinstance(entry, dict) else {metric: entry}).items():
-            _known(f"{where}.{label}", name, metrics.METRICS)
+            keys.known(f"{where}.{label}", name, metrics.METRICS)
             if isinstance(number, bool) or not isinstance(number, int | float):
                 raise BadPlan(f"{where}.{label} is {number!r}; it must be a number")
             found.setdefault(label, {})[name] = float(number)
@@ -421,22 +426,13 @@ def _range(where: str, given: Mapping[str, Any]) -> Range:
     return Range(low=low if whole else float(low), high=high if whole else float(high), log=log)
 
 
-def _flat(table: Mapping[str, Any], prefix: str = "") -> Values:
-    """Return tables within tables as dotted keys; a table with a name is a choice, and whole."""
-    found: Values = {}
-    for key, value in table.items():
-        if isinstance(value, dict) and "name" not in value:
-            found |= _flat(value, f"{prefix}{key}.")
-        else:
-            found[f"{prefix}{key}"] = value
-    return found
-
-
 def _scaled(content: Mapping[str, Any], scale: Mapping[str, Any]) -> dict[str, Any]:
     """Return a plan at its small scale; published numbers are of another scale, and left out."""
-    tables = {key: _table(key, content.get(key, {})) for key in ("methods", "overrides", "tune")}
+    tables = {
+        key: keys.table(key, content.get(key, {})) for key in ("methods", "overrides", "tune")
+    }
     merged = {**content, **scale}
-    merged["overrides"] = _flat(tables["overrides"]) | _flat(scale.get("overrides", {}))
+    merged["overrides"] = keys.flat(tables["overrides"]) | keys.flat(scale.get("overrides", {}))
     merged["methods"] = {**tables["methods"], **scale.get("methods", {})}
     merged["tune"] = {**tables["tune"], **scale.get("tune", {})}
     merged["methods"] = {
@@ -447,68 +443,28 @@ def _scaled(content: Mapping[str, Any], scale: Mapping[str, Any]) -> dict[str, A
     return merged
 
 
-def _assign(content: dict[str, Any], dotted: str, value: Any) -> None:
-    """Set a dotted key of a plan; what is below overrides is a recipe's key, and stays dotted."""
-    here, parts = content, dotted.split(".")
-    depth = {"overrides": 1, "recipes": 2, "methods": 2, "tune": 2}.get(parts[0], 0)
-    for part in parts[:depth]:
-        inner = here.setdefault(part, {})
-        if not isinstance(inner, dict):
-            raise BadPlan(f"{dotted}: {part} is {inner!r}, not a table; write it out in a file")
-        here = inner
-    rest = ".".join(parts[depth:])
-    if not rest:
-        raise BadPlan(f"{dotted} is a table; set a key of it")
-    for key in [k for k in here if k.startswith(f"{rest}.")]:
-        del here[key]
-    here[rest] = value
+def _view(where: str, value: Any) -> str:
+    if value not in get_args(View):
+        raise BadPlan(f"{where} is {value!r}; it can be {', '.join(get_args(View))}")
+    return str(value)
 
 
-def _strict(where: str, content: Any, known: Iterable[str]) -> None:
-    for key in _table(where or "the plan", content):
-        if key not in known:
-            full = f"{where}.{key}" if where else key
-            these = ", ".join(known)
-            raise BadPlan(
-                f"there is no key {full!r}{recipes.hint(key, known)}\nit can have: {these}"
-            )
-
-
-def _known(where: str, name: str, known: Iterable[str]) -> None:
-    if name not in known:
-        these = ", ".join(known)
-        raise BadPlan(f"{where} names {name!r}{recipes.hint(name, known)}\nthere is: {these}")
-
-
-def _table(where: str, value: Any) -> Mapping[str, Any]:
-    if not isinstance(value, dict):
-        raise BadPlan(f"{where} is {value!r}; it must be a table of keys")
-    return value
-
-
-def _string(where: str, value: Any) -> str:
-    if not isinstance(value, str) or not value:
-        raise BadPlan(f"{where} is {value!r}; it must be a string")
-    return value
-
-
-def _strings(where: str, value: Any) -> list[str]:
-    if not isinstance(value, list):
-        raise BadPlan(f"{where} is {value!r}; it must be a list of strings")
-    return [_string(where, one) for one in value]
-
-
-def _numbers(where: str, value: Any) -> list[int]:
-    if isinstance(value, int):  # seeds=1
-        value = [value]
-    elif isinstance(value, str):  # seeds=1,2
-        value = [int(one) if one.isascii() and one.isdigit() else one for one in value.split(",")]
-    fine = isinstance(value, list) and all(
-        isinstance(n, int) and not isinstance(n, bool) and n >= 0 for n in value
-    )
-    if not fine:
-        raise BadPlan(f"{where} is {value!r}; it must be whole numbers, 0 or more")
-    return list(value)
+_READERS: dict[str, Callable[[str, Any], Any]] = {
+    "name": keys.string,
+    "title": keys.string,
+    "overrides": lambda where, value: keys.flat(keys.table(where, value)),
+    "seeds": lambda where, value: tuple(keys.numbers(where, value)),
+    "baseline": keys.string,
+    "control": keys.string,
+    "primary": keys.string,
+    "metric": keys.string,
+    "metrics": lambda where, value: tuple(keys.strings(where, value)),
+    "budget": keys.whole,
+    "choose": keys.string,
+    "tuning_seeds": keys.whole,
+    "view": _view,
+}
+"""key of a plan -> how it is read, unless that depends on others; defaults are those of `Plan`"""
 
 
 def _folder() -> Any:

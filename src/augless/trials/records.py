@@ -13,8 +13,8 @@ import functools
 import hashlib
 import json
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from augless import metrics, runs, storage
 from augless.errors import Failure
 from augless.trials import facts
+from augless.trials.spelling import shortened
 
 if TYPE_CHECKING:
     from augless.trials.plans import Plan
@@ -65,6 +66,8 @@ class Facts:
     """what was logged: every epoch, and at most about 200 intervals"""
     inputs: tuple[facts.Input, ...] = ()
     """files that the corpus was read from; older records have none"""
+    fault: str = ""
+    """what is wrong with its outputs on the test set as a whole, in words; see `fault_of`"""
 
     @functools.cached_property
     def terms(self) -> tuple[facts.Term, ...]:
@@ -171,6 +174,20 @@ class Record(Facts):
         return replace(self, hypotheses=found or None)
 
 
+def fault_of(record: Record, sources: Sequence[str] = (), references: Sequence[str] = ()) -> str:
+    """Say what is wrong with the outputs of a run on the test set; nothing if they are fine.
+
+    Looks at the outputs where they are at hand, else at what the record says of them.
+    """
+    kept = record.hypotheses or {}
+    outputs = kept.get("test", [])
+    sources = kept.get("test.source") or sources
+    references = kept.get("test.reference") or references
+    if not outputs or len(outputs) != len(references):
+        return record.fault
+    return str(metrics.degenerate(outputs, references, sources or None) or "")
+
+
 def save_hypotheses(folder: str | Path, hypotheses: Mapping[str, list[str]]) -> None:
     """Write what a run generated, a file per split, and `SIDES`, a line per sentence."""
     folder = Path(folder)
@@ -204,6 +221,8 @@ class Trial:
     chosen: dict[str, dict[str, facts.Choice]]
     """method -> label of the recipe -> what was chosen on the validation set; methods without
     hyper-parameters to tune are not here"""
+    costs: dict[str, dict[str, facts.Cost]] = field(default_factory=dict)
+    """method -> label of the recipe -> what its runs took, with all that they need"""
     command: str = ""
     """how to repeat all of it"""
     notes: tuple[str, ...] = ()
@@ -213,6 +232,31 @@ class Trial:
     def complete(self) -> bool:
         """Whether every run of the plan has left its record."""
         return all(entry.record is not None for entry in self.entries)
+
+    @property
+    def failures(self) -> list[Failure]:
+        """Why runs have no result: those of the plan, and those that tuning tried."""
+        choices = (choice for of in self.chosen.values() for choice in of.values())
+        found = [attempt.failure for choice in choices for attempt in choice.failed]
+        return [why for why in (*found, *(e.failure for e in self.entries)) if why is not None]
+
+    def tuning_failures(self, method: str, corpus: str) -> list[str]:
+        """Say which combinations could not be chosen for a method because a run failed."""
+        choice = self.chosen.get(self.plan.source(method), {}).get(corpus)
+        return [
+            f"tuning with {shortened(attempt.values)}: {attempt.failure}"
+            for attempt in (choice.failed if choice else ())
+        ]
+
+    @property
+    def selection(self) -> tuple[str, ...]:
+        """Say what hyper-parameters were chosen by, and what the models of runs."""
+        tuned = (f"Hyper-parameters were chosen by {self.plan.chooses_by}.",)
+        records = (entry.record for entry in self.entries if entry.record)
+        metrics = (record.recipe.get("training.metric") for record in records)
+        known = " or ".join(sorted({str(metric) for metric in metrics if metric is not None}))
+        models = (f"The model of each run was chosen by {known} on the validation set.",)
+        return (tuned if self.plan.tune else ()) + (models if known else ())
 
 
 def packed(statistics: Mapping[str, NDArray[np.float64]]) -> bytes:

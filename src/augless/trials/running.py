@@ -1,45 +1,40 @@
-"""The runs of a plan, each in a process of its own, until all are done or it is told to stop."""
+"""The jobs of a plan, each done by somebody, until all are done or it is told to stop."""
 
 from __future__ import annotations
 
-import contextlib
-import json
 import math
-import os
-import signal
-import subprocess
-import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from augless import corpora, metrics, runs, storage
-from augless.errors import BUG, Failure
-from augless.trials import facts, jobs, worker
-from augless.trials.jobs import Book, Job, Layout, Progress
+from augless import corpora, data, metrics, runs, storage
+from augless.errors import BAD_DATA, BUG, Failure
+from augless.trials import facts, graph, pool, searching
+from augless.trials.graph import Job
+from augless.trials.layout import Layout
 from augless.trials.plans import Plan
 from augless.trials.records import SIDES, Entry, Trial
+from augless.trials.state import Corpus, Progress, State
+from augless.trials.work import Order
 
-_COMMAND = "import sys; from augless.trials import worker; sys.exit(worker.main())"
-_TICK = 0.05  # seconds between two looks at the processes
+_TICK = 0.2  # seconds between two looks at whether to stop
 _SPEAK = 1.0  # seconds between two statuses
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Running:
-    """A run under way."""
+    """A job under way."""
 
     job: Job
-    epoch: int
-    epochs: int
-    step: int
+    stage: str
+    """how far it is, in words"""
     share: float
     """of its training samples that have been seen"""
-    score: float | None
+    score: float | None = None
     """the last on the validation set"""
-    score_name: str
-    seconds: float
+    score_name: str = ""
+    seconds: float = 0.0
     """since its process started"""
 
 
@@ -73,366 +68,321 @@ def run(
     command: str = "",
     stop: Callable[[], bool] = lambda: False,
     on_status: Callable[[Status], None] = lambda status: None,
-    progress: Progress = lambda stage, done, total: None,
+    executor: pool.Executor | None = None,
 ) -> Trial:
     """Do what is left of a plan, below `root`, and return all that is known.
 
-    `jobs` runs are done at once, of `threads` each; `workers` processes prepare a corpus.
+    `jobs` jobs are done at once, of `threads` each; `workers` processes prepare a corpus.
     A run whose record is there, or in the folder `records`, is done; one that was begun goes on;
     one that fails is reported and stops no other. The same table results from any number of jobs
     and any number of interruptions. Whether all is done: `Trial.complete`. The plan is kept in the
-    folder, with the command that repeats it.
+    folder, with the command that repeats it. `executor` does the jobs: processes of this machine,
+    if nobody else is named.
     """
-    book = checked(plan, root=root, records=records, workers=workers, progress=progress, retry=True)
-    with book.layout.alone():
-        book.prepare()
+    state = checked(plan, root=root, records=records, retry=True)
+    state.stand_in(state.jobs())
+    _require_corpus(state)
+    with state.layout.alone():
         kept = f"# {' '.join(command.split())}\n{plan.as_toml()}"
-        storage.replace(book.layout.plan, kept.encode("utf-8", "replace"))
-        pool = _Pool(book, threads=threads, device=device)
-        began = spoken = time.monotonic()
-        waiting = pool.waiting()
+        storage.replace(state.layout.plan, kept.encode("utf-8", "replace"))
+        give = {"threads": threads, "device": device, "workers": workers}
+        desk = _Desk(state, executor or pool.Local(threads), jobs, give)
+        deadline, spoken = time.monotonic() + 60 * max_minutes, time.monotonic()
         try:
-            while True:
-                if stop() or time.monotonic() - began >= 60 * max_minutes:
-                    break
-                while waiting and len(pool.children) < max(1, jobs):
-                    pool.start(waiting.pop(0))
-                if not pool.children:
-                    break
-                if pool.poll():
-                    waiting = pool.waiting()
+            while not stop() and time.monotonic() < deadline and desk.submit():
+                desk.wait()
                 if time.monotonic() - spoken >= _SPEAK:
-                    on_status(pool.status())
+                    on_status(desk.status())
                     spoken = time.monotonic()
-                time.sleep(_TICK)
         finally:
-            pool.close()
-        on_status(pool.status())
-        book.remember()
-        return summarised(book)
+            desk.executor.close()
+        _require_corpus(state)
+        state.recall(state.jobs())
+        on_status(desk.status())
+        state.keep(state.jobs())
+        return summarised(state)
 
 
 def checked(
+    plan: Plan, *, root: str | Path, records: str | Path | None, retry: bool = False
+) -> State:
+    """Check a plan before any work; with `retry`, jobs that failed count as not tried."""
+    layout = Layout(Path(root), None if records is None else Path(records))
+    state = State(plan, layout, retry=retry)
+    if any(map(plan.searched, plan.tune)):
+        searching.load()
+    graph.check(plan, state.resolve)
+    return state
+
+
+def collect(
     plan: Plan,
     *,
     root: str | Path,
-    records: str | Path | None,
-    workers: int = 1,
+    records: str | Path | None = None,
     progress: Progress = lambda stage, done, total: None,
-    retry: bool = False,
-) -> Book:
-    """Check a plan before any work; with `retry`, runs that failed count as not tried."""
-    layout = Layout(Path(root), None if records is None else Path(records))
-    book = Book(plan, layout, workers=workers, progress=progress, retry=retry)
-    book.check()
-    return book
+) -> Trial:
+    """Return what is known of a plan, without running anything; corpora are prepared."""
+    state = checked(plan, root=root, records=records)
+    prepare(state, workers=1, progress=progress)
+    return summarised(state)
 
 
-def collect(plan: Plan, *, root: str | Path, records: str | Path | None = None) -> Trial:
-    """Return what is known of a plan, without running anything."""
-    book = checked(plan, root=root, records=records)
-    book.prepare()
-    return summarised(book)
+def prepare(state: State, *, workers: int, progress: Progress) -> None:
+    """Prepare every corpus in this process; raise what is wrong if none can be used."""
+    state.stand_in(state.jobs())
+    for job in state.jobs():
+        for need in job.all_needs():
+            if need.kind == "prepare":
+                state.prepare(need, workers=workers, progress=progress)
+    _require_corpus(state)
 
 
-def summarised(book: Book) -> Trial:
+def _require_corpus(state: State) -> None:
+    """Raise what is wrong with the corpora if none can be used and no record stands in."""
+    jobs = state.jobs()
+    needs = [need for job in jobs for need in job.all_needs() if need.kind == "prepare"]
+    failures = [state.failure(need) for need in needs]
+    bad = [why for why in failures if why is not None and why.code == BAD_DATA]
+    if len(bad) == len(needs) and not any(map(state.done, jobs)):
+        raise corpora.BadData(bad[0].why)
+
+
+class _Desk:
+    """Hands out jobs that can begin, and takes note of those that end."""
+
+    def __init__(
+        self, state: State, executor: pool.Executor, jobs: int, give: Mapping[str, object]
+    ) -> None:
+        self.state, self.executor, self._most, self._give = state, executor, max(1, jobs), give
+        self.known = state.jobs()
+        self._under_way: dict[str, _UnderWay] = {}
+        self._began = time.monotonic()
+        self._seen = 0
+        """samples of runs that ended in this call"""
+
+    def submit(self) -> bool:
+        """Begin as many jobs as may be done at once; tell whether any is under way."""
+        ready = {self.state.key(job): job for job in self.state.ready(self.known)}
+        for key, job in ready.items():
+            if key is not None and key not in self._under_way:
+                if len(self._under_way) >= self._most:
+                    break
+                self._begin(key, job)
+        return bool(self._under_way)
+
+    def _begin(self, key: str, job: Job) -> None:
+        layout = self.state.layout
+        layout.failure(key).unlink(missing_ok=True)
+        order = Order(
+            job=job,
+            key=key,
+            identifier=self.state.identifier(job) or "",
+            root=layout.root,
+            metrics=self.state.plan.metrics,
+            **self._give,  # type: ignore[arg-type]  # as `run` has checked
+        )
+        at = progress_of(self.state, job)
+        self._under_way[key] = _UnderWay(job, time.monotonic(), at.samples)
+        self.executor.submit(key, order)
+
+    def wait(self) -> None:
+        """Wait a little for jobs that end, and learn from them."""
+        ended = self.executor.wait(_TICK)
+        for one in ended:
+            under_way = self._under_way.pop(one.key)
+            job = under_way.job
+            self._seen += max(0, progress_of(self.state, job).samples - under_way.samples)
+            self.state.learn(job, one.outcome)
+        if ended:
+            self.known = self.state.jobs()
+
+    def status(self) -> Status:
+        """Say how far all is."""
+        state, plan, known = self.state, self.state.plan, self.known
+        done = [job for job in known if state.done(job)]
+        failed = [job for job in known if state.failure(job) is not None]
+        hidden = _hidden(state)
+        waiting = [job for job in known if job not in done and job not in failed]
+        running = [self._running(one) for one in self._under_way.values()]
+        seconds = time.monotonic() - self._began
+        seen = self._seen + sum(
+            max(0, progress_of(state, one.job).samples - one.samples)
+            for one in self._under_way.values()
+        )
+        shares = {state.identifier(one.job): one.share for one in running}
+        sizes = {state.identifier(job): samples(state, job) for job in waiting}
+        left = sum((1 - shares.get(name, 0.0)) * size for name, size in sizes.items())
+        # Runs that wait for tuning are taken to be as long as the mean of the others.
+        left += hidden * sum(samples(state, job) for job in known) / max(1, len(known))
+        eta = left * seconds / seen if seen else (0.0 if not left else None)
+        return Status(
+            done=len(done),
+            failed=len(failed),
+            total=len(known) + hidden,
+            running=running,
+            waiting=waiting,
+            seconds=seconds,
+            eta=eta,
+            best=_best(state, done, plan),
+        )
+
+    def _running(self, one: _UnderWay) -> Running:
+        job, state = one.job, self.state
+        seconds = time.monotonic() - one.began
+        if job.kind != "train":
+            words = {"prepare": "preparing", "augment": "augmenting", "score": "scoring"}
+            return Running(job=job, stage=words.get(job.kind, job.kind), share=0.0, seconds=seconds)
+        at, recipe = progress_of(state, job), state.resolved(job).recipe
+        where = f"epoch {at.epoch} of {recipe.training.epochs}" if at.epoch else "starting"
+        return Running(
+            job=job,
+            stage=where,
+            share=min(1.0, at.samples / max(1.0, samples(state, job))),
+            score=at.scores.get(recipe.training.metric),
+            score_name=recipe.training.metric,
+            seconds=seconds,
+        )
+
+
+@dataclass(frozen=True)
+class _UnderWay:
+    job: Job
+    began: float
+    samples: int
+    """that the run had seen when it went on"""
+
+
+def _hidden(state: State) -> int:
+    """Count the runs that wait for scores, and are not listed yet."""
+    plan = state.plan
+    finals = sum(
+        state.choice(corpus, plan.source(method)) is None
+        for corpus in plan.recipes
+        for method in plan.methods
+        if plan.source(method) in plan.tune
+    )
+    searched = plan.tuning_seeds * sum(
+        plan.budget - len(state.points(corpus, method))
+        for corpus in plan.recipes
+        for method in plan.tune
+    )
+    return len(plan.seeds) * finals + searched
+
+
+def _best(state: State, done: list[Job], plan: Plan) -> dict[str, tuple[Job, float]]:
+    sign = 1 if metrics.METRICS[plan.metric].higher_is_better else -1
+    best: dict[str, tuple[Job, float]] = {}
+    for job in done:
+        record = state.record(job)
+        value = record.value("valid", plan.metric) if record else None
+        if value is not None and (
+            job.corpus not in best or sign * value > sign * best[job.corpus][1]
+        ):
+            best[job.corpus] = (job, value)
+    return best
+
+
+def progress_of(state: State, job: Job) -> facts.Logged:
+    """Return where a run is: the last entry of its log, with the last scores."""
+    start = facts.Logged(kind="interval", step=0)
+    if job.kind == "prepare" or state.identifier(job) is None:
+        return start
+    try:
+        history = facts.history_of(runs.Run.open(state.folder(job)).metrics())
+    except (ValueError, OSError):  # not begun yet
+        return start
+    return facts.last_of(history) or start
+
+
+def share(state: State, job: Job) -> float:
+    """Return which part of a run's training is done."""
+    return min(1.0, progress_of(state, job).samples / max(1.0, samples(state, job)))
+
+
+def samples(state: State, job: Job) -> float:
+    """Return how many samples a run sees."""
+    corpus = state.corpora.get(state.source(job))
+    if not isinstance(corpus, Corpus):
+        return 0.0
+    recipe = state.resolved(job).recipe
+    made = 0 if recipe.augment is None else recipe.augment.copies
+    return float(corpus.pairs * (1 + made) * recipe.training.epochs)
+
+
+def summarised(state: State) -> Trial:
     """Return what is known of a plan's runs."""
-    plan = book.plan
+    plan = state.plan
     entries: list[Entry] = []
-    sources, references = {}, {}
-    notes = []
     chosen: dict[str, dict[str, facts.Choice]] = {}
-    known = book.jobs()
+    costs: dict[str, dict[str, facts.Cost]] = {}
+    finals: dict[tuple[str, str], list[Job]] = {}
+    for job in state.jobs():
+        if job.purpose == "final":
+            finals.setdefault((job.corpus, job.method), []).append(job)
     for corpus in plan.recipes:
-        for method, knobs in plan.methods.items():
-            source = knobs.matches or method
-            point: facts.Values = {}
-            blocked: Failure | None = None
-            if source in plan.tune:
-                choice = book.choice(corpus, source)
-                if choice is not None:
-                    chosen.setdefault(source, {})[corpus] = choice
-                    point = choice.best.values if choice.best else {}
-                    if choice.best is None:
-                        first = choice.tried[0].failure or Failure(BUG, "no score is finite")
-                        why = f"nothing could be chosen for {source}: {first.why}"
-                        blocked = Failure(first.code, why)
-            ready = source not in plan.tune or (bool(point) and blocked is None)
+        for method in plan.methods:
+            source = plan.source(method)
+            choice = state.choice(corpus, source) if source in plan.tune else None
+            if choice is not None:
+                chosen.setdefault(source, {})[corpus] = choice
+            jobs = {job.seed: job for job in finals.get((corpus, method), [])}
+            costs.setdefault(method, {})[corpus] = graph.cost(jobs.values(), state.key, state.spent)
             for seed in plan.seeds:
-                record, failure = None, blocked
-                if ready:  # else nobody knows which run it will be
-                    job = book.job(corpus, method, seed, point)
-                    record = book.record(job)
-                    failure = book.failure(job) if record is None else None
+                record = failure = None
+                if seed in jobs:
+                    record, failure = state.record(jobs[seed]), state.failure(jobs[seed])
+                elif choice is not None:
+                    failure = _unchosen(source, choice)
                 entries.append(
                     Entry(corpus=corpus, method=method, seed=seed, record=record, failure=failure)
                 )
-        job = next(job for job in known if job.corpus == corpus)
-        if not isinstance(book.prepared(job), corpora.BadData):
-            both = jobs.lines(book.resolved(job).recipe.corpus, "test")
-            sources[corpus], references[corpus] = both
-        elif book.gone(job):
-            left = [e.record for e in entries if e.corpus == corpus and e.record]
-            if left:
-                notes.append(
-                    f"{corpus} is not on this machine: what is said of it is from records."
-                )
-            for record in left:
-                if (kept := record.hypotheses or {}) and {*SIDES} <= {*kept}:
-                    sources[corpus], references[corpus] = (kept[side] for side in SIDES)
-                    break
+    sources, references, notes = _lines(state, entries)
     return Trial(
         plan=plan,
         entries=entries,
         sources=sources,
         references=references,
         chosen=chosen,
-        command=_command(book.layout.plan),
-        notes=tuple(notes),
+        costs=costs,
+        command=_command(state.layout.plan),
+        notes=(*notes, *sorted(state.refused.values())),
     )
+
+
+def _unchosen(method: str, choice: facts.Choice) -> Failure:
+    first = choice.tried[0].failure or Failure(BUG, "no score is finite")
+    return Failure(first.code, f"nothing could be chosen for {method}: {first.why}")
+
+
+def _lines(
+    state: State, entries: list[Entry]
+) -> tuple[dict[str, list[str]], dict[str, list[str]], list[str]]:
+    """Return the test sets, source and reference, and where they are from if not from here."""
+    sources, references, notes = {}, {}, []
+    for job in state.jobs():
+        corpus = state.corpora.get(state.source(job))
+        if job.corpus in sources or not isinstance(corpus, Corpus):
+            continue
+        left = [e.record for e in entries if e.corpus == job.corpus and e.record]
+        if corpus.here and corpus.folder:
+            prepared = data.Prepared.open(storage.inside(state.layout.prepared, corpus.folder))
+            if "test" in prepared.splits:
+                both = (prepared.lines("test", side) for side in data.SIDES)
+                sources[job.corpus], references[job.corpus] = both
+        elif left:
+            note = f"{job.corpus} is not on this machine: what is said of it is from records."
+            notes += [] if note in notes else [note]
+            kept = (record.hypotheses or {} for record in left)
+            if texts := next((of for of in kept if {*SIDES} <= {*of}), None):
+                sources[job.corpus], references[job.corpus] = (texts[side] for side in SIDES)
+    return sources, references, notes
 
 
 def _command(plan: Path) -> str:
     """Return what the plan of a folder was followed by."""
     try:
         first = plan.read_text("utf-8").partition("\n")[0]
-    except OSError:
+    except (OSError, ValueError):
         return ""
     return first.removeprefix("#").strip()
-
-
-@dataclass
-class _Child:
-    job: Job
-    folder: Path
-    began: float
-    samples: int
-    """that the run had seen when it went on"""
-
-
-class _Pool:
-    """The processes of a trial."""
-
-    def __init__(self, book: Book, *, threads: int, device: str) -> None:
-        self.book, self.threads, self.device = book, threads, device
-        self.children: dict[str, _Child] = {}
-        """identifier -> what is under way"""
-        self.began = time.monotonic()
-        self.seen = 0
-        """samples of runs that ended in this sitting"""
-        self._parent: subprocess.Popen[bytes] | None = None
-        self._heard = b""
-        self._closing = False
-
-    def waiting(self) -> list[Job]:
-        """List the runs that could start now."""
-        found, listed = [], set(self.children)
-        for job in self.book.jobs():
-            if self.book.failure(job) is None and self.book.record(job) is None:
-                identifier = self.book.identifier(job)
-                # Two methods may come to the same run: it is done once.
-                if identifier is not None and identifier not in listed:
-                    listed.add(identifier)
-                    found.append(job)
-        return found
-
-    def start(self, job: Job) -> None:
-        """Start the process of a run."""
-        identifier = self.book.identifier(job)
-        assert identifier is not None  # else it has failed already
-        layout = self.book.layout
-        layout.failure(identifier, job.splits).unlink(missing_ok=True)
-        folder = layout.run(f"{self.book.resolved(job).name}-{identifier}")
-        order = worker.Order(
-            job=job,
-            identifier=identifier,
-            root=layout.root,
-            metrics=self.book.plan.metrics,
-            threads=self.threads,
-            device=self.device,
-        )
-        samples = _Progress.of(folder).samples
-        self.children[identifier] = _Child(job, folder, time.monotonic(), samples)
-        self._tell(order.line())
-
-    def _tell(self, line: bytes) -> None:
-        """Write a line to the process that forks runs; there is one from the first on."""
-        if self._parent is None:
-            count = str(self.threads)
-            names = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
-            log = self.book.layout.log("trial")
-            log.parent.mkdir(parents=True, exist_ok=True)
-            with log.open("ab") as errors:
-                self._parent = subprocess.Popen(
-                    [sys.executable, "-P", "-c", _COMMAND],
-                    stdin=subprocess.PIPE,
-                    stdout=subprocess.PIPE,
-                    stderr=errors,
-                    env=os.environ | dict.fromkeys(names, count),
-                    process_group=0,  # a Ctrl-C is for us; we tell them
-                )
-            assert self._parent.stdout is not None
-            os.set_blocking(self._parent.stdout.fileno(), False)
-        assert self._parent.stdin is not None
-        with contextlib.suppress(BrokenPipeError):  # it died: `poll` will find out
-            self._parent.stdin.write(line)
-            self._parent.stdin.flush()
-
-    def poll(self) -> bool:
-        """Take note of the runs that ended; tell whether any did."""
-        if self._parent is None or self._parent.stdout is None:
-            return False
-        part = self._parent.stdout.read()  # None: nothing new
-        self._heard += part or b""
-        *lines, self._heard = self._heard.split(b"\n")
-        for line in lines:
-            answer = json.loads(line)
-            log = self.book.layout.log(answer["id"])
-            self._ended(answer["id"], _reason(answer["code"], log))
-        if part == b"":  # it died, and its children with it
-            reason = _reason(self._parent.wait(), self.book.layout.log("trial"))
-            self._parent = None
-            for identifier in list(self.children):
-                self._ended(identifier, reason)
-            return True
-        return bool(lines)
-
-    def _ended(self, identifier: str, reason: Failure) -> None:
-        child = self.children.pop(identifier)
-        self.seen += max(0, _Progress.of(child.folder).samples - child.samples)
-        self.book.refresh(identifier)
-        if self.book.record(child.job) is None and not self._closing:
-            self.book.fail(identifier, child.job.splits, reason)
-
-    def close(self) -> None:
-        """Tell the runs to save and end, and wait for them."""
-        self._closing = True
-        if self._parent is None:
-            return
-        # A run that takes longer has a checkpoint, from which it goes on to the same bits.
-        for number in (signal.SIGTERM, signal.SIGKILL):
-            if self.children:
-                self._tell(worker.SIGNAL + str(int(number)).encode() + b"\n")
-            deadline = time.monotonic() + worker.GRACE
-            while self.children and time.monotonic() < deadline and self._parent is not None:
-                self.poll()
-                time.sleep(_TICK)
-        if self._parent is not None:
-            self._parent.communicate()  # closes its input, and so ends it
-
-    def status(self) -> Status:
-        """Say how far all is."""
-        book, plan = self.book, self.book.plan
-        known = book.jobs()
-        records = [book.record(job) for job in known]
-        done = sum(record is not None for record in records)
-        failed = sum(
-            record is None and book.failure(job) is not None
-            for job, record in zip(known, records, strict=True)
-        )
-        hidden = len(plan.seeds) * sum(
-            book.choice(corpus, entry.matches or method) is None
-            for corpus in plan.recipes
-            for method, entry in plan.methods.items()
-            if (entry.matches or method) in plan.tune
-        )
-        # Those of a search that wait for earlier ones.
-        hidden += sum(
-            plan.budget - len(book.points(corpus, method))
-            for corpus in plan.recipes
-            for method in plan.tune
-        )
-        sign = 1 if metrics.METRICS[plan.metric].higher_is_better else -1
-        best: dict[str, tuple[Job, float]] = {}
-        for job, record in zip(known, records, strict=True):
-            value = record.value("valid", plan.metric) if record else None
-            if value is not None and (
-                job.corpus not in best or sign * value > sign * best[job.corpus][1]
-            ):
-                best[job.corpus] = (job, value)
-        waiting = self.waiting()
-        running = [self._running(child) for child in self.children.values()]
-        seconds = time.monotonic() - self.began
-        seen = self.seen + sum(
-            max(0, _Progress.of(child.folder).samples - child.samples)
-            for child in self.children.values()
-        )
-        left = sum(_samples(self.book, job) for job in waiting)
-        left += sum((1 - one.share) * _samples(self.book, one.job) for one in running)
-        # Runs that wait for tuning are taken to be as long as the mean of the others.
-        mean = sum(_samples(self.book, job) for job in known) / max(1, len(known))
-        left += hidden * mean
-        eta = left * seconds / seen if seen else (0.0 if not left else None)
-        return Status(
-            done=done,
-            failed=failed,
-            total=len(known) + hidden,
-            running=running,
-            waiting=waiting,
-            seconds=seconds,
-            eta=eta,
-            best=best,
-        )
-
-    def _running(self, child: _Child) -> Running:
-        at = _Progress.of(child.folder)
-        recipe = self.book.resolved(child.job).recipe
-        return Running(
-            job=child.job,
-            epoch=at.epoch,
-            epochs=recipe.training.epochs,
-            step=at.step,
-            share=min(1.0, at.samples / max(1.0, _samples(self.book, child.job))),
-            score=at.scores.get(recipe.training.metric),
-            score_name=recipe.training.metric,
-            seconds=time.monotonic() - child.began,
-        )
-
-
-@dataclass(frozen=True)
-class _Progress:
-    """What a run's metrics say of where it is."""
-
-    epoch: int = 0
-    step: int = 0
-    samples: int = 0
-    scores: dict[str, float | None] = field(default_factory=dict)
-
-    @staticmethod
-    def of(folder: Path) -> _Progress:
-        try:
-            history = facts.history_of(runs.Run.open(folder).metrics())
-        except (ValueError, OSError):  # not begun yet
-            return _Progress()
-        if not history:
-            return _Progress()
-        last = history[-1]
-        scores = next((entry.scores for entry in reversed(history) if entry.scores), {})
-        return _Progress(last.epoch, last.step, last.samples, scores)
-
-
-def share(book: Book, job: Job) -> float:
-    """Return which part of a run's training is done."""
-    identifier = book.identifier(job)
-    if identifier is None:
-        return 0.0
-    folder = book.layout.run(f"{book.resolved(job).name}-{identifier}")
-    return min(1.0, _Progress.of(folder).samples / max(1.0, _samples(book, job)))
-
-
-def _samples(book: Book, job: Job) -> float:
-    """Return how many samples a run sees."""
-    prepared = book.prepared(job)
-    if isinstance(prepared, corpora.BadData):
-        return 0.0
-    return float(prepared.manifest["splits"]["train"] * book.resolved(job).recipe.training.epochs)
-
-
-def _reason(code: int, log: Path) -> Failure:
-    """Say why a process ended: its code and the last line it printed."""
-    if code < 0:
-        with contextlib.suppress(ValueError):
-            return Failure(BUG, f"killed by {signal.Signals(-code).name}; see {log}")
-        return Failure(BUG, f"killed by signal {-code}; see {log}")
-    lines = [line for line in log.read_text("utf-8", "replace").split("\n") if line.strip()]
-    return Failure(code, lines[-1].strip()[:300] if lines else "it said nothing")

@@ -6,6 +6,7 @@ import json
 import math
 import re
 from collections.abc import Mapping
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -35,24 +36,22 @@ def literal(value: Any) -> str:
     return json.dumps(str(value), ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
+def shortened(values: Mapping[str, Any]) -> str:
+    """Say which values are tried, each by the last part of its key if that tells it from others."""
+    last = [key.rpartition(".")[2] for key in values]
+    found = []
+    for (key, value), name in zip(values.items(), last, strict=True):
+        said = f"{value:.3g}" if isinstance(value, float) else str(value)
+        found.append(f"{name if last.count(name) == 1 else key}={said}")
+    return ", ".join(found)
+
+
 def _quoted(key: str) -> str:
     return key if _BARE.fullmatch(key) else json.dumps(key, ensure_ascii=False)
 
 
 def as_toml(plan: Plan) -> str:
     """Write a plan, at the scale it has, so that it is read back as it is."""
-    content: dict[str, Any] = {
-        "name": plan.name,
-        "title": plan.title,
-        "small": plan.small,
-        "seeds": plan.seeds,
-        "baseline": plan.baseline,
-        "control": plan.control,
-        "metric": plan.metric,
-        "metrics": plan.metrics,
-        "budget": plan.budget,
-        "overrides": plan.overrides,
-    }
     tables: dict[str, dict[str, Any]] = {
         "recipes": {k: {"recipe": b.recipe, **b.overrides} for k, b in plan.recipes.items()},
         "methods": {
@@ -71,9 +70,8 @@ def as_toml(plan: Plan) -> str:
         },
         "published_only": plan.published_only,
     }
-    if plan.view != "table":
-        content["view"] = plan.view
-    lines = [f"{key} = {literal(value)}" for key, value in content.items() if value is not None]
+    rest = {knob.name: getattr(plan, knob.name) for knob in fields(plan) if knob.name not in tables}
+    lines = [f"{key} = {literal(value)}" for key, value in rest.items() if value is not None]
     for key, table in tables.items():
         if table:
             lines += ["", f"[{key}]"]

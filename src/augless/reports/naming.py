@@ -1,0 +1,71 @@
+"""What the methods of a plan are, in plain words, from what their runs were made of."""
+
+from __future__ import annotations
+
+from augless import trials
+from augless.reports.evidence import Evidence
+from augless.trials import facts
+
+_LAW = (
+    "an exact law of the paper: samples with a high loss weigh more, up to {most:g} times as much"
+)
+# By the weighting's name; {of} is the method or weighting that a control takes its weights from.
+_WEIGHTINGS = {
+    "plain": "every sample has the weight 1",
+    "constant": "every sample has the weight {value}: a learning rate by another name",
+    "matched": "a control: every sample of a batch gets the mean weight that {of} gives the batch",
+    "averaged": "a control: every sample gets the running mean weight of {of}, a learning rate",
+    "shuffled": "a control: the weights of {of}, given to other samples at random",
+    "linear": "the weights as the paper prints them: they grow with the loss, without end",
+    "uniform": _LAW,
+    "exponential": _LAW,
+    "point": _LAW,
+    "empirical": f"{_LAW}, for neighbours that were measured",
+    "falling": "not the paper's: samples with a low loss weigh more, up to {most:g} times as much",
+    "focal": "the focal loss: samples with a high loss weigh more, up to 1",
+}
+
+
+def described(found: Evidence) -> dict[str, str]:
+    """Say what each method is, in the order of the plan."""
+    return {method: _described(found, method) for method in found.plan.methods}
+
+
+def _described(found: Evidence, method: str) -> str:
+    plan = found.plan
+    record = _record(found, method)
+    if record is None:
+        return (
+            "the baseline; none of its runs is done" if method == plan.baseline else "not run yet"
+        )
+    said = [_added(term) for term in record.terms if term.loss.name != "cross-entropy"]
+    place = record.weighted_term
+    if place is not None:
+        weighting = record.terms[place].weighting
+        said.append(_weights(weighting, plan.methods[method].matches))
+    elif method == plan.baseline:
+        said.append(f"ordinary training: {_WEIGHTINGS['plain']}")
+    elif not said:
+        said.append(f"{_WEIGHTINGS['plain']}; what it changes is under “The methods”")
+    return "; ".join(said)
+
+
+def _record(found: Evidence, method: str) -> trials.Record | None:
+    records = (record for study in found.studies for record in study.records[method].values())
+    return next(records, None)
+
+
+def _added(term: facts.Term) -> str:
+    return f"adds {term.scale:g} \N{MULTIPLICATION SIGN} {term.loss.name} to the loss"
+
+
+def _weights(weighting: facts.Component, matches: str | None) -> str:
+    knobs = weighting.knobs
+    strength = knobs.get("strength", 1.0)
+    if weighting.name not in _WEIGHTINGS:
+        return f"weighs samples by {weighting.name}"
+    return _WEIGHTINGS[weighting.name].format(
+        of=matches or knobs.get("of.name", "another weighting"),
+        value=knobs.get("value", 1),
+        most=1 + strength if isinstance(strength, int | float) else 2,
+    )
