@@ -71,6 +71,13 @@ def trial(
     train: Files = None,
     valid: Files = None,
     test: Files = None,
+    rivals: Annotated[
+        bool,
+        typer.Option(
+            "--rivals",
+            help="With own files: compare with masked-LM, back-translation, word edits and R-Drop.",
+        ),
+    ] = False,
     as_json: options.Json = False,
 ) -> None:
     """Compare methods: train each with several seeds, write a page.
@@ -81,12 +88,14 @@ def trial(
 
       augless trial --train a.de a.en --valid b.de b.en --test c.de c.en
 
+      augless trial --train a.de a.en --valid b.de b.en --test c.de c.en --rivals
+
       augless trial table1 --small --dry-run
     """
     from augless import trials
 
     files = {"train": train, "valid": valid, "test": test}
-    chosen = _chosen(plan, overrides or [], small, files)
+    chosen = _chosen(plan, overrides or [], small, files, rivals)
     root = _root(out, chosen, files)
     jobs = jobs or len(os.sched_getaffinity(0))
     if dry_run:
@@ -190,6 +199,7 @@ def _chosen(
     overrides: list[str],
     small: bool,
     files: _Given,
+    rivals: bool = False,
 ) -> trials.Plan:
     from augless import recipes, trials
 
@@ -208,6 +218,8 @@ def _chosen(
                 f"give a plan ({plan}) or your own files, not both; "
                 "--train, --valid and --test take two files each"
             )
+        if rivals:
+            raise recipes.BadRecipe("--rivals goes with your own files; a plan lists its methods")
         return trials.Plan.load(plan, overrides, small=small)
     if len(given) < len(files):
         raise recipes.BadRecipe(
@@ -219,7 +231,7 @@ def _chosen(
     endings = [_ending(path) for path in given["train"]]
     alike = len({*endings}) < len(endings)  # as of a.src.txt and a.tgt.txt: no languages
     languages = ["source", "target"] if alike else endings
-    return trials.own(**given, languages=languages, changes=overrides)
+    return trials.own(**given, languages=languages, changes=overrides, rivals=rivals)
 
 
 def _ending(path: Path) -> str:

@@ -245,7 +245,8 @@ def reverse(resolved: Resolved[Recipe]) -> Resolved[Recipe]:
         training=dataclasses.replace(recipe.training, start=None),
         seed=draws.number((recipe.seed, _REVERSE)),
     )
-    origins = {"corpus.name": (f"{resolved.values['corpus.name']} reversed", "reverse")}
+    origins = {k: v for k, v in resolved.origins.items() if k.startswith("corpus.")}
+    origins["corpus.name"] = (f"{resolved.values['corpus.name']} reversed", "reverse")
     for key, value in flat(turned):
         if not key.startswith("corpus."):
             known = resolved.origins.get(key)
