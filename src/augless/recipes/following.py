@@ -33,6 +33,7 @@ from augless.recipes.reading import (
     override,
     resolve,
 )
+from augless.recipes.validating import Validation
 
 Progress = Callable[[str, int, int | None], None]
 
@@ -427,43 +428,6 @@ def build(recipe: Recipe, codecs: tuple[text.Codec, text.Codec]) -> models.Model
 def higher_is_better(metric: str) -> bool:
     """Tell the direction of a score that can choose the best model."""
     return metric != "loss" and metrics.METRICS[metric].higher_is_better
-
-
-class Validation:
-    """Score a model on the validation pairs, never weighted."""
-
-    def __init__(self, recipe: Recipe, prepared: data.Prepared) -> None:
-        self.recipe, self.codecs = recipe, prepared.codecs
-        splits = ("valid", *recipe.training.watch)
-        self.pairs = {split: prepared.pairs(split) for split in splits}
-        self.lines = {s: [prepared.lines(s, side) for side in data.SIDES] for s in splits}
-
-    def __call__(self, model: models.Model) -> dict[str, float]:
-        """Return loss per token, perplexity, and the score that chooses the best model."""
-        metric = self.recipe.training.metric
-        scores: dict[str, float] = {}
-        try:
-            for split in self.pairs:
-                found = self._scores(model, split)
-                scores |= found if split == "valid" else {f"{split} {metric}": found[metric]}
-        except FloatingPointError as error:  # finite parameters can be too large to compute with
-            raise training.NotFinite(
-                f"{error}; what it computes is not finite, and nothing of it was saved\n"
-                "try a lower training.optimizer.rate or training.clip"
-            ) from None
-        return scores
-
-    def _scores(self, model: models.Model, split: str) -> dict[str, float]:
-        nats, tokens = training.nats(model, self.pairs[split])
-        loss = float(nats.sum() / tokens.sum())
-        if not math.isfinite(loss):
-            raise FloatingPointError(f"the loss of the {split} pairs is not finite")
-        scores = {"loss": loss, "perplexity": math.exp(min(loss, 700.0))}
-        if (metric := self.recipe.training.metric) not in scores:
-            writer = decoding.Writer(model, self.codecs, self.recipe.validation)
-            sources, references = self.lines[split]
-            scores[metric] = metrics.score(metric, writer.generate(sources), references).value
-        return scores
 
 
 def recipe_of(run: runs.Run, overrides: Sequence[str] = ()) -> Recipe:
