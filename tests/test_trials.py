@@ -372,7 +372,7 @@ def test_published_numbers_stay_those_of_the_plans_own_metric():
     plan = trials.Plan.load("table1", ["metric=chrf"])
     assert plan.metric == "chrf" and plan.published("CE", "De-En") is None
     assert plan.methods["CE"].published["De-En"] == {"bleu-tokenised": 27.98}
-    assert plan.published_only["CE+BT"]["De-En"] == {"bleu-tokenised": 29.35}
+    assert plan.methods["CE+BT"].published["De-En"] == {"bleu-tokenised": 29.35}
 
 
 def test_two_trials_do_not_share_a_folder_at_once(tmp_path, monkeypatch):

@@ -84,6 +84,13 @@ def trial(
     train: Files = None,
     valid: Files = None,
     test: Files = None,
+    rivals: Annotated[
+        bool,
+        typer.Option(
+            "--rivals",
+            help="With own files: compare with masked-LM, back-translation, word edits and R-Drop.",
+        ),
+    ] = False,
     as_json: options.Json = False,
 ) -> None:
     """Compare methods: train each with several seeds, write a page.
@@ -96,12 +103,14 @@ def trial(
 
       augless trial --train a.de a.en --valid b.de b.en --test c.de c.en
 
+      augless trial --train a.de a.en --valid b.de b.en --test c.de c.en --rivals
+
       augless trial table1 --small --dry-run
     """
     from augless import trials
 
     files = {"train": train, "valid": valid, "test": test}
-    chosen = _chosen(plan, overrides or [], small, files)
+    chosen = _chosen(plan, overrides or [], small, files, rivals)
     root = _root(out, chosen, files)
     if write_plan is not None:
         terminal.check_output(write_plan)
@@ -211,6 +220,7 @@ def _chosen(
     overrides: list[str],
     small: bool,
     files: _Given,
+    rivals: bool = False,
 ) -> trials.Plan:
     from augless import recipes, trials
 
@@ -229,6 +239,8 @@ def _chosen(
                 f"give a plan ({plan}) or your own files, not both; "
                 "--train, --valid and --test take two files each"
             )
+        if rivals:
+            raise recipes.BadRecipe("--rivals goes with your own files; a plan lists its methods")
         return trials.Plan.load(plan, overrides, small=small)
     if len(given) < len(files):
         raise recipes.BadRecipe(
@@ -245,6 +257,7 @@ def _chosen(
         languages=languages,
         changes=overrides,
         quick=small,
+        rivals=rivals,
     )
 
 

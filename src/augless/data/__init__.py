@@ -8,7 +8,7 @@ and the epoch. Torch is imported only when a batch is made.
 
 from augless.contracts import Batch, Targets
 from augless.data.batches import batches, collate, drop_words, padding_share, plan
-from augless.data.preparing import Filters, Settings, fingerprint, prepare
+from augless.data.preparing import Filters, Settings, prepare
 from augless.data.store import SIDES, BadStore, Pairs, Prepared, Ragged
 
 __all__ = [
@@ -24,7 +24,6 @@ __all__ = [
     "batches",
     "collate",
     "drop_words",
-    "fingerprint",
     "padding_share",
     "plan",
     "prepare",

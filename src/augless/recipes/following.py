@@ -33,6 +33,7 @@ from augless.recipes.reading import (
     override,
     resolve,
 )
+from augless.recipes.validating import Validation
 
 Progress = Callable[[str, int, int | None], None]
 
@@ -144,10 +145,18 @@ def train(
             raise ValueError("this model computes in float32 whatever training.precision says")
     except ValueError as error:
         raise BadRecipe(str(error)) from None
-    corpus: corpora.Corpus = recipe.corpus
-    needed = None
+    if recipe.augment is not None:  # before hours of training something else
+        recipe.augment.check(recipe.corpus.languages)
+        recipe.augment.identity(_context(resolved))
+    prepared = _prepared(resolved, recipe.corpus, prepared_root, workers, progress)
+    content, needed = prepared.fingerprint, None
+    if "valid" not in prepared.splits:
+        raise BadRecipe("the corpus has no validation pairs; give corpus.valid=...")
+    for split in recipe.training.watch:
+        if split not in prepared.splits or split == "train":
+            these = ", ".join(set(prepared.splits) - {"train", "valid"})
+            raise BadRecipe(f"training.watch names {split!r}; it can be {these}")
     if recipe.augment is not None:
-        recipe.augment.check(corpus.languages)  # before hours of training something else
         for need in needs(resolved):
             source, target = need.recipe.corpus.languages
             progress(f"training a model from {source} to {target} first", 0, None)
@@ -166,20 +175,7 @@ def train(
         corpus, needed = _enlarged(
             resolved, prepared_root, runs_root, device, workers, halt, progress
         )
-    prepared = data.prepare(
-        corpus,
-        recipe.text,
-        prepared_root,
-        name=resolved.name,
-        workers=workers,
-        progress=progress,
-    )
-    if "valid" not in prepared.splits:
-        raise BadRecipe("the corpus has no validation pairs; give corpus.valid=...")
-    for split in recipe.training.watch:
-        if split not in prepared.splits or split == "train":
-            these = ", ".join(set(prepared.splits) - {"train", "valid"})
-            raise BadRecipe(f"training.watch names {split!r}; it can be {these}")
+        prepared = _prepared(resolved, corpus, prepared_root, workers, progress)
     memory.check(recipe.model, prepared.codecs, recipe.training)
     model = build(recipe, prepared.codecs)
     if recipe.training.start is not None:
@@ -187,7 +183,7 @@ def train(
     if tensorboard:
         boards.check()
     run = runs.Run.create(
-        folder or home(resolved, runs_root),
+        folder or runs_root / f"{resolved.name}-{run_name(resolved, content)}",
         recipe=identity(resolved),
         corpus=prepared.fingerprint,
         codecs=prepared.codecs,
@@ -252,7 +248,8 @@ def reverse(resolved: Resolved[Recipe]) -> Resolved[Recipe]:
         training=dataclasses.replace(recipe.training, start=None),
         seed=draws.number((recipe.seed, _REVERSE)),
     )
-    origins = {"corpus.name": (f"{resolved.values['corpus.name']} reversed", "reverse")}
+    origins = {k: v for k, v in resolved.origins.items() if k.startswith("corpus.")}
+    origins["corpus.name"] = (f"{resolved.values['corpus.name']} reversed", "reverse")
     for key, value in flat(turned):
         if not key.startswith("corpus."):
             known = resolved.origins.get(key)
@@ -281,7 +278,7 @@ def augment(
         raise ValueError("this recipe has no augment")
     chosen = dataclasses.replace(recipe.augment, w=1.0)
     for need in needs(resolved):
-        chosen = chosen.with_reverse(home(need, runs_root))
+        chosen = chosen.with_reverse(home(need, prepared_root, runs_root))
     chosen.check(recipe.corpus.languages)
     origin = augmentation.made_from(chosen, _context(resolved))
     name = f"{resolved.name}-{chosen.name}-{augmentation.fingerprint_of(origin)[:12]}"
@@ -323,11 +320,11 @@ def _enlarged(
     assert resolved.recipe.augment is not None  # else nothing was made
     corpus = resolved.recipe.corpus
     enlarged = augmentation.Enlarged.of(corpus, made.folder, resolved.recipe.augment.w)
-    return enlarged, costs(resolved, made, runs_root)
+    return enlarged, costs(resolved, made, prepared_root, runs_root)
 
 
 def costs(
-    resolved: Resolved[Recipe], made: augmentation.Augmented, runs_root: Path
+    resolved: Resolved[Recipe], made: augmentation.Augmented, prepared_root: Path, runs_root: Path
 ) -> dict[str, dict[str, float]]:
     """Return seconds and samples of all that was needed before training, by what it was.
 
@@ -340,15 +337,36 @@ def costs(
         small = manifest["small_model"]
         found["small model"] = (small["seconds"], small["samples"])
     for need in needs(resolved):
-        result = runs.Run.open(home(need, runs_root)).result or {}
+        result = runs.Run.open(home(need, prepared_root, runs_root)).result or {}
         found["reverse model"] = (result.get("seconds", 0.0), result.get("samples", 0))
     return {what: {"seconds": spent, "samples": n} for what, (spent, n) in found.items()}
 
 
-def home(resolved: Resolved[Recipe], runs_root: Path) -> Path:
-    """Return the folder of a recipe's run, named after all that decides it."""
-    fingerprint = data.fingerprint(resolved.recipe.corpus, resolved.recipe.text)
-    return runs_root / f"{resolved.name}-{run_name(resolved, fingerprint)}"
+def home(resolved: Resolved[Recipe], prepared_root: Path, runs_root: Path) -> Path:
+    """Return the folder of a recipe's run, named after all that decides it.
+
+    The name of a run that augments tells its own corpus: what it adds follows from the recipe.
+    """
+    prepared = _prepared(resolved, resolved.recipe.corpus, prepared_root)
+    return runs_root / f"{resolved.name}-{run_name(resolved, prepared.fingerprint)}"
+
+
+def _prepared(
+    resolved: Resolved[Recipe],
+    corpus: corpora.Corpus,
+    root: Path,
+    workers: int = 1,
+    progress: Progress = lambda stage, done, total: None,
+) -> data.Prepared:
+    """Prepare a corpus as a recipe says, or find that it was."""
+    return data.prepare(
+        corpus,
+        resolved.recipe.text,
+        root,
+        name=resolved.name,
+        workers=workers,
+        progress=progress,
+    )
 
 
 def _context(resolved: Resolved[Recipe]) -> augmentation.Context:
@@ -410,40 +428,6 @@ def build(recipe: Recipe, codecs: tuple[text.Codec, text.Codec]) -> models.Model
 def higher_is_better(metric: str) -> bool:
     """Tell the direction of a score that can choose the best model."""
     return metric != "loss" and metrics.METRICS[metric].higher_is_better
-
-
-class Validation:
-    """Score a model on the validation pairs, never weighted."""
-
-    def __init__(self, recipe: Recipe, prepared: data.Prepared) -> None:
-        self.recipe, self.codecs = recipe, prepared.codecs
-        splits = ("valid", *recipe.training.watch)
-        self.pairs = {split: prepared.pairs(split) for split in splits}
-        self.lines = {s: [prepared.lines(s, side) for side in data.SIDES] for s in splits}
-
-    def __call__(self, model: models.Model) -> dict[str, float]:
-        """Return loss per token, perplexity, and the score that chooses the best model."""
-        metric = self.recipe.training.metric
-        scores: dict[str, float] = {}
-        try:
-            for split in self.pairs:
-                found = self._scores(model, split)
-                scores |= found if split == "valid" else {f"{split} {metric}": found[metric]}
-        except FloatingPointError as error:  # finite parameters can be too large to compute with
-            raise training.NotFinite(f"{error}; what the model computes is not finite") from None
-        return scores
-
-    def _scores(self, model: models.Model, split: str) -> dict[str, float]:
-        nats, tokens = training.nats(model, self.pairs[split])
-        loss = float(nats.sum() / tokens.sum())
-        if not math.isfinite(loss):
-            raise FloatingPointError(f"the loss of the {split} pairs is not finite")
-        scores = {"loss": loss, "perplexity": math.exp(min(loss, 700.0))}
-        if (metric := self.recipe.training.metric) not in scores:
-            writer = decoding.Writer(model, self.codecs, self.recipe.validation)
-            sources, references = self.lines[split]
-            scores[metric] = metrics.score(metric, writer.generate(sources), references).value
-        return scores
 
 
 def recipe_of(run: runs.Run, overrides: Sequence[str] = ()) -> Recipe:

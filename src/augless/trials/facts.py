@@ -227,6 +227,8 @@ class Augmented:
     pairs: Count
     seconds: Seconds = 0.0
     """that making them took"""
+    samples: Count = 0
+    """that a model was trained on to make them"""
 
 
 @dataclass(frozen=True, kw_only=True)

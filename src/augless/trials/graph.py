@@ -48,6 +48,8 @@ class Job:
     tried: tuple[str, ...] = ()
     """those of the overrides that tuning chooses among"""
     needs: tuple[Job, ...] = field(default=(), repr=False)
+    reversed: bool = False
+    """whether it is about the recipe's reverse direction: sides swapped, weighted plainly"""
 
     @property
     def splits(self) -> tuple[str, ...]:
@@ -100,6 +102,7 @@ def run(
     overrides += written({"seed": seed})
     which = tuple(one for one in overrides if one.partition("=")[0].split(".")[0] in _CORPUS)
     prepare = Job("prepare", corpus, base.recipe, which, purpose=purpose)
+    made = _augment(resolve, prepare, tuple(overrides), method, seed)
     train = Job(
         kind="train",
         corpus=corpus,
@@ -109,9 +112,40 @@ def run(
         seed=seed,
         purpose=purpose,
         tried=tuple(written(point)),
-        needs=(prepare, *before),
+        needs=(prepare, *made, *before),
     )
     return dataclasses.replace(train, kind="score", needs=(train,))
+
+
+def _augment(
+    resolve: Resolve, prepare: Job, overrides: tuple[str, ...], method: str, seed: int
+) -> list[Job]:
+    """Return the job that makes a run's pairs, with what it needs; none if it has only its own.
+
+    The weight of made pairs is no part of it, so that runs which differ in it share the pairs.
+    """
+    from augless.recipes import following
+
+    resolved = resolve(prepare.recipe, overrides)
+    augmenter = resolved.recipe.augment
+    if augmenter is None:
+        return []
+    one = (*overrides, "augment.w=1.0")
+    made = dataclasses.replace(
+        prepare, kind="augment", overrides=one, method=method, seed=seed, needs=(prepare,)
+    )
+    if following.needs(resolved):
+        turned = dataclasses.replace(prepare, overrides=one, reversed=True)
+        train = dataclasses.replace(made, kind="train", reversed=True, needs=(turned,))
+        made = dataclasses.replace(made, needs=(prepare, train))
+    return [made]
+
+
+def as_asked(job: Job, resolved: Resolved[Recipe]) -> Resolved[Recipe]:
+    """Return the recipe that a job is about: that of its overrides, or the reverse of it."""
+    from augless.recipes import following
+
+    return following.reverse(resolved) if job.reversed else resolved
 
 
 def tuning(plan: Plan, resolve: Resolve, corpus: str, method: str, point: Values) -> list[Job]:

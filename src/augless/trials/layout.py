@@ -33,6 +33,11 @@ class Layout:
         """Which corpora were prepared, by where they came from."""
         return storage.inside(self.root, "corpora.json")
 
+    @property
+    def runs(self) -> Path:
+        """Where the folders of runs are."""
+        return storage.inside(self.root, "runs")
+
     def run(self, name: str) -> Path:
         """The folder of a run."""
         return storage.inside(self.root, "runs", name)

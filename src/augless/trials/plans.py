@@ -278,6 +278,20 @@ def shipped() -> list[str]:
     return sorted(name.stem for name in names if name.suffix == ".toml" and name.stem != _OWN)
 
 
+_WEIGHTS = [0.1, 0.2, 0.4, 0.6, 0.8, 1.0]
+_RIVALS = {
+    "methods.masked-lm.augment.name": "masked-lm",
+    "methods.back-translation.augment.name": "back-translation",
+    "methods.word-edits.augment.name": "word-edits",
+    "methods.r-drop.terms": [{}, {"loss": "r-drop"}],
+    "tune.masked-lm.augment.w": _WEIGHTS,
+    "tune.back-translation.augment.w": _WEIGHTS,
+    "tune.word-edits.augment.w": _WEIGHTS,
+    "tune.r-drop.terms.1.scale": [0.1, 0.3, 1.0, 2.0, 3.0, 5.0],
+}
+"""what is compared besides, tuned as hard as the weightings are"""
+
+
 def own(
     *,
     train: Iterable[str | Path],
@@ -286,17 +300,21 @@ def own(
     languages: Iterable[str] = ("source", "target"),
     changes: Iterable[str] = (),
     quick: bool = False,
+    rivals: bool = False,
 ) -> Plan:
     """Plan a trial on somebody's own files: two files (source, target) a split, or one of both.
 
     `changes` are key=value: what is no key of a plan is one of a recipe. `quick` plans a first
-    answer: a sample of the pairs, a narrow model, two seeds.
+    answer: a sample of the pairs, a narrow model, two seeds. With `rivals`, what people would take
+    instead is compared too: augmented data and R-Drop.
     """
     files = {"train": train, "valid": valid, "test": test}
     # Absolute, so that the plan can be followed from anywhere.
     corpus = {k: [str(Path(path).absolute()) for path in v] for k, v in files.items()}
     corpus["languages"] = [*languages]
     given = spelling.written({f"recipes.files.corpus.{k}": v for k, v in corpus.items()})
+    if rivals:
+        given += spelling.written(_RIVALS)
     for change in changes:
         key, equals, _ = change.partition("=")
         theirs = bool(equals) and key.split(".")[0] not in KEYS

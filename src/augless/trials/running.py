@@ -317,7 +317,9 @@ def samples(state: State, job: Job) -> float:
     corpus = state.corpora.get(state.source(job))
     if not isinstance(corpus, Corpus):
         return 0.0
-    return float(corpus.pairs * state.resolved(job).recipe.training.epochs)
+    recipe = state.resolved(job).recipe
+    made = 0 if recipe.augment is None else recipe.augment.copies
+    return float(corpus.pairs * (1 + made) * recipe.training.epochs)
 
 
 def summarised(state: State) -> Trial:

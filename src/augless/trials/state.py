@@ -69,7 +69,7 @@ class State:
 
     def resolved(self, job: Job) -> Resolved[Recipe]:
         """Return a job's recipe."""
-        return self.resolve(job.recipe, job.overrides)
+        return graph.as_asked(job, self.resolve(job.recipe, job.overrides))
 
     def source(self, job: Job) -> str:
         """Return what says where a job's corpus is and how it is prepared."""
@@ -86,6 +86,8 @@ class State:
 
         corpus = self.corpora.get(self.source(job))
         keys = [self.key(need) for need in job.trained.blocking if need.kind != "prepare"]
+        if self.resolved(job).recipe.augment is not None:
+            keys = []  # the recipe says all of it, also where that was done on another machine
         if not isinstance(corpus, Corpus) or None in keys:
             return None
         content = corpus.fingerprint
@@ -139,7 +141,9 @@ class State:
             )
         if job.kind == "augment":
             made = self.augmented(job)
-            return facts.Spent(seconds=made.seconds if made else 0.0)
+            return (
+                facts.Spent(seconds=made.seconds, samples=made.samples) if made else facts.Spent()
+            )
         result = None
         if job.kind == "train" and (identifier := self.identifier(job)) is not None:
             record = self._kept(identifier)

@@ -51,12 +51,12 @@ class Order:
     @property
     def saves(self) -> bool:
         """Whether it looks for a stop: the others leave nothing half done."""
-        return self.job.kind == "train"
+        return self.job.kind in ("augment", "train")
 
     @property
     def resolved(self) -> Resolved[Recipe]:
         """The recipe."""
-        return recipes.load(self.job.recipe, self.job.overrides)
+        return graph.as_asked(self.job, recipes.load(self.job.recipe, self.job.overrides))
 
     def __call__(self, stop: Stop) -> Any:
         """Do the job."""
@@ -67,7 +67,11 @@ class Order:
 
 def prepare(order: Order, stop: Stop) -> state.Corpus:
     """Prepare a corpus, or find that it was."""
-    resolved = recipes.preparation(order.job.recipe, order.job.overrides)
+    resolved: Resolved[Any] = (
+        order.resolved
+        if order.job.reversed
+        else recipes.preparation(order.job.recipe, order.job.overrides)
+    )
     recipe = resolved.recipe
     return state.prepared(
         recipe.corpus, recipe.text, order.layout, resolved.name, order.workers, _Said()
@@ -86,6 +90,32 @@ class _Said:
             self._stage, self._at = stage, time.monotonic()
 
 
+def augment(order: Order, stop: Stop) -> facts.Augmented:
+    """Make the pairs that a recipe adds, or go on with it."""
+    from augless.recipes import following
+
+    layout, resolved = order.layout, order.resolved
+    made = following.augment(
+        resolved,
+        prepared_root=layout.prepared,
+        runs_root=layout.runs,
+        device=order.device,  # type: ignore[arg-type]  # checked by whoever gave the order
+        workers=order.workers,
+        stop=stop,
+        progress=_Said(),
+    )
+    if made is None:
+        raise Stopped("stopped; the same trial goes on from here")
+    took = following.costs(resolved, made, layout.prepared, layout.runs)
+    took.pop("reverse model", None)  # a job of its own
+    rewriting = took.pop("rewriting")
+    return facts.Augmented(
+        pairs=made.manifest["pairs"]["made"],
+        seconds=rewriting["seconds"] + sum(one["seconds"] for one in took.values()),
+        samples=int(sum(one["samples"] for one in took.values())),
+    )
+
+
 def train(order: Order, stop: Stop) -> None:
     """Train a run to its end, or go on with it."""
     from augless.recipes import following
@@ -98,6 +128,7 @@ def train(order: Order, stop: Stop) -> None:
                 resolved,
                 folder=order.layout.run(f"{resolved.name}-{order.identifier}"),
                 prepared_root=order.layout.prepared,
+                runs_root=order.layout.runs,
                 device=order.device,  # type: ignore[arg-type]  # checked by whoever gave the order
                 stop=stop,
                 on_record=_say,
@@ -168,6 +199,7 @@ def score(order: Order, stop: Stop) -> None:
 
 WORK: Mapping[graph.Kind, Callable[[Order, Stop], Any]] = {
     "prepare": prepare,
+    "augment": augment,
     "train": train,
     "score": score,
 }

@@ -1,0 +1,165 @@
+"""Methods that augment in a trial: which jobs they are, what these share, and what they cost."""
+
+import dataclasses
+
+import pytest
+
+from augless import trials
+from augless.trials import graph, running
+from augless.trials.layout import Layout
+from augless.trials.state import State
+
+SMALL = {
+    "corpus": {"name": "toy-de-en", "train": 40, "valid": 6, "test": 6},
+    "text.vocabulary": {"name": "subwords", "size": 150},
+    "model": {"name": "lstm", "embedding": 16, "hidden": 16},
+    "training.epochs": 1,
+    "training.metric": "loss",
+}
+BACK = {"augment": {"name": "back-translation", "w": 0.5}}
+EDITS = {"augment": {"name": "word-edits"}}
+
+
+def plan_of(methods, **given):
+    return trials.Plan(
+        name="p",
+        title="t",
+        recipes={"toy": trials.Base(recipe="toy-de-en", overrides=SMALL)},
+        methods={name: trials.Method(overrides=o) for name, o in methods.items()},
+        metric="perplexity",
+        baseline="plain",
+        seeds=(1,),
+        **given,
+    )
+
+
+def run_of(state, method, seed=1, point=()):
+    return graph.run(state.plan, state.resolve, "toy", method, seed, dict(point))
+
+
+@pytest.fixture(scope="module")
+def done(tmp_path_factory):
+    """A trial of all three kinds, done to its end."""
+    plan = plan_of({"plain": {}, "bt": BACK, "edits": EDITS})
+    root = tmp_path_factory.mktemp("trial")
+    found = trials.run(plan, root=root, jobs=1)
+    assert found.complete, [entry.failure for entry in found.entries]
+    return plan, root, found
+
+
+def kinds(job):
+    return [(one.kind, one.reversed) for one in graph.whole([job])]
+
+
+def test_a_method_that_augments_is_several_jobs(tmp_path):
+    state = State(plan_of({"plain": {}, "bt": BACK, "edits": EDITS}), Layout(tmp_path), retry=True)
+    assert kinds(run_of(state, "plain")) == [
+        ("prepare", False),
+        ("train", False),
+        ("score", False),
+    ]
+    assert kinds(run_of(state, "edits")) == [
+        ("prepare", False),
+        ("augment", False),
+        ("train", False),
+        ("score", False),
+    ]
+    assert kinds(run_of(state, "bt")) == [
+        ("prepare", False),
+        ("prepare", True),
+        ("train", True),
+        ("augment", False),
+        ("train", False),
+        ("score", False),
+    ]
+    turned = state.resolved(graph.whole([run_of(state, "bt")])[2]).recipe
+    assert turned.corpus.languages == ("en", "de") and turned.augment is None
+
+
+def test_values_of_w_share_the_pairs_and_the_reverse_model(tmp_path):
+    state = State(plan_of({"plain": {}, "bt": BACK}), Layout(tmp_path), retry=True)
+    one, other = (
+        graph.whole([run_of(state, "bt", point={"augment.w": w}.items())]) for w in (0.1, 0.9)
+    )
+    for jobs in (one, other):
+        for job in jobs:
+            if job.kind == "prepare":
+                state.prepare(job, workers=1, progress=lambda *_: None)
+    keys = [[state.key(job) for job in jobs] for jobs in (one, other)]
+    assert keys[0][:4] == keys[1][:4] and None not in keys[0]
+    assert keys[0][4] != keys[1][4]
+    third = graph.whole([run_of(state, "bt", seed=2)])
+    assert state.key(third[2]) != keys[0][2]  # another seed is another reverse model
+
+
+def test_a_trial_with_rivals_runs_and_counts_all_that_they_took(done):
+    _, _, found = done
+    cost = {method: found.costs[method]["toy"] for method in ("plain", "bt", "edits")}
+    assert cost["plain"].augment.seconds == cost["plain"].train.samples == 0
+    assert cost["plain"].own.samples == 40
+    assert cost["edits"].own.samples == 80 and cost["edits"].train.samples == 0
+    assert cost["bt"].train.samples == 40 and cost["bt"].train.seconds > 0
+    assert cost["bt"].total.seconds > cost["bt"].own.seconds
+    assert cost["bt"].prepare.seconds > 0
+
+
+def test_the_same_trial_again_does_nothing(done):
+    plan, root, found = done
+
+    def logs():  # but for corpora, which every call verifies
+        found = (path for path in (root / "logs").iterdir() if "prepare" not in path.name)
+        return {path: path.stat().st_mtime_ns for path in found}
+
+    before = logs()
+    again = trials.run(plan, root=root, jobs=1)
+    assert again.complete
+    assert logs() == before and len(before) == 9
+    assert again.costs["bt"]["toy"].train == found.costs["bt"]["toy"].train
+
+
+def test_records_of_rivals_count_where_neither_pairs_nor_reverse_model_are(done, tmp_path):
+    plan, root, _ = done
+    elsewhere = trials.collect(plan, root=tmp_path / "new", records=root / "records")
+    assert elsewhere.complete
+
+
+def test_the_share_of_a_run_counts_made_pairs(done):
+    plan, root, _ = done
+    state = running.checked(plan, root=root, records=None)
+    running.prepare(state, workers=1, progress=lambda *_: None)
+    assert running.samples(state, run_of(state, "plain")) == 40
+    assert running.samples(state, run_of(state, "edits")) == 80
+
+
+def test_a_mistake_in_an_augmenter_is_said_before_any_work(tmp_path):
+    plan = plan_of({"plain": {}, "bt": {"augment": {"name": "back-tanslation"}}})
+    with pytest.raises(trials.BadPlan, match=r"bt on toy: .*did you mean 'back-translation'"):
+        trials.run(plan, root=tmp_path / "root")
+    assert not (tmp_path / "root").exists()
+
+
+def test_rivals_join_a_trial_on_own_files(tmp_path):
+    for split in ("train", "valid", "test"):
+        for language in ("de", "en"):
+            lines = "".join(f"{language} {split} {i}\n" for i in range(30))
+            (tmp_path / f"{split}.{language}").write_text(lines)
+    files = {
+        split: [tmp_path / f"{split}.{language}" for language in ("de", "en")]
+        for split in ("train", "valid", "test")
+    }
+    plain = trials.own(**files, languages=("de", "en"))
+    plan = trials.own(**files, languages=("de", "en"), rivals=True)
+    added = {"masked-lm", "back-translation", "word-edits", "r-drop"}
+    assert {*plan.methods} == {*plain.methods, *added} and added <= {*plan.tune}
+    state = State(plan, Layout(tmp_path / "root"), retry=True)
+    graph.check(plan, state.resolve)
+    resolved = state.resolved(graph.run(plan, state.resolve, "files", "r-drop", 1, {}))
+    losses = [type(term.loss).__name__ for term in resolved.recipe.terms]
+    assert losses == ["CrossEntropy", "RDrop"]
+
+
+def test_reverse_corpora_of_other_sizes_are_other_corpora(tmp_path):
+    state = State(plan_of({"plain": {}, "bt": BACK}), Layout(tmp_path), retry=True)
+    turned = graph.whole([run_of(state, "bt")])[1]
+    larger = dataclasses.replace(turned, overrides=(*turned.overrides, "corpus.train=41"))
+    assert turned.reversed and state.key(turned) != state.key(larger)
