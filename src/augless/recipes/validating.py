@@ -29,10 +29,7 @@ class Validation:
                 found = self._scores(model, split)
                 scores |= found if split == "valid" else {f"{split} {metric}": found[metric]}
         except FloatingPointError as error:  # finite parameters can be too large to compute with
-            raise training.NotFinite(
-                f"{error}; what it computes is not finite, and nothing of it was saved\n"
-                "try a lower training.optimizer.rate or training.clip"
-            ) from None
+            raise training.NotFinite(f"{error}; what the model computes is not finite") from None
         return scores
 
     def _scores(self, model: models.Model, split: str) -> dict[str, float]:

@@ -354,19 +354,20 @@ def _weak(studies: Sequence[Study]) -> list[str]:
     notes = []
     for study in studies:
         where = _where(study, studies)
-        for row in study.rows:
-            for place, share in enumerate(row.treatment.shares):
-                if share is not None and share < cautions.WEAK:
-                    notes.append(
-                        f"Term {place + 1} of {row.method} makes only {share:.2%} of the "
-                        f"gradient{where}: it is hardly trained."
-                    )
-            clipped = row.treatment.clipped
-            if row.weighs and clipped is not None and clipped > cautions.OFTEN:
-                notes.append(
-                    f"{clipped:.0%} of the steps of {row.method} were clipped{where}, which undoes "
-                    "what the weights of a batch have in common."
-                )
+        notes += [
+            f"Term {place + 1} of {row.method} makes only {share:.2%} of the gradient{where}: it "
+            "is hardly trained."
+            for row in study.rows
+            for place, share in enumerate(row.treatment.shares)
+            if share is not None and share < cautions.WEAK
+        ]
+        shares = {row.method: row.treatment.clipped or 0.0 for row in study.rows if row.weighs}
+        often = [method for method, share in shares.items() if share > cautions.OFTEN]
+        if often:
+            notes.append(
+                f"{max(shares.values()):.0%} of the steps of {joined(often)} were clipped{where}, "
+                "which undoes what the weights of a batch have in common."
+            )
     return notes
 
 

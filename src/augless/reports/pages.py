@@ -234,7 +234,9 @@ def _numbers_lead(found: Evidence) -> list[str]:
     seeds = "seeds" if len(plan.seeds) > 1 else "seed"
     lead = [
         f"Every method was trained with the same {seeds}, and tested on the same sentences{once}.",
-        *_chosen_by(found),
+        # Which need not be the metric: a finished trial can be compared by another one.
+        *found.trial.selection,
+        f"Methods are compared by {evidence.metric_name(plan.metric)}.",
     ]
     if not once:
         lead.insert(1, "The test set was also scored at every epoch, which chose nothing.")
@@ -246,19 +248,6 @@ def _numbers_lead(found: Evidence) -> list[str]:
             "like this one would find.",
         ]
     return lead + _controls(found)
-
-
-def _chosen_by(found: Evidence) -> list[str]:
-    """Say by what the models that are compared were chosen, which need not be the metric."""
-    records = [entry.record for entry in found.trial.entries if entry.record is not None]
-    known = [str(r.recipe["training.metric"]) for r in records if "training.metric" in r.recipe]
-    if not known:
-        return []
-    names = [evidence.metric_name(name) for name in dict.fromkeys(known)]
-    return [
-        f"Of each run the epoch with the best {answers.joined(names)} on the validation set was "
-        f"kept; methods are compared by {evidence.metric_name(found.plan.metric)}."
-    ]
 
 
 def _controls(found: Evidence) -> list[str]:
