@@ -4,6 +4,7 @@ The rows `records` and `recipes` of the reliability table run the same for longe
 """
 
 import contextlib
+import io
 import json
 import os
 import shutil
@@ -15,6 +16,7 @@ import traceback
 from dataclasses import is_dataclass
 from pathlib import Path
 from typing import get_args
+from unittest import mock
 
 import numpy as np
 from hypothesis import HealthCheck, Phase, given, seed, settings
@@ -401,7 +403,7 @@ def _command(draw, folder):
         start = draw(st.integers(0, 400)) if draw(st.integers(0, 9)) == 0 else len(content)
         (folder / "recipe.toml").write_bytes(content[:start])
         recipe, overrides = "recipe.toml", overrides[: draw(st.integers(0, 1))]
-    verb = draw(st.sampled_from(["train"] * 4 + ["prepare"] * 2 + ["generate", "score"]))
+    verb = draw(st.sampled_from(["train"] * 6 + ["prepare", "generate", "score"]))
     if verb == "generate":
         return ["generate", "run", "in.txt", *overrides]
     if verb == "score":
@@ -425,7 +427,13 @@ def recipes_case(sandbox, draw):
     (sandbox.work / "run").symlink_to(sandbox.templates / "run")
     (sandbox.work / "in.txt").write_text("ein haus\n")
     arguments = _command(draw, sandbox.work)
-    code, said = called(arguments, sandbox.work)
+    # Where the recipe is refused nothing starts, and no process of its own is needed.
+    if reason := refused(arguments, sandbox.work):
+        if draw(st.integers(0, 3)):
+            return "" if len(reason.split("\n")) <= 3 else f"too long: {reason[:2_000]}"
+        code, said = called_here(arguments, sandbox.work)
+    else:
+        code, said = called(arguments, sandbox.work)
     if sandbox.outside() != sandbox.before:
         return f"touched what lies outside: {arguments}"
     last = said[said.rindex("augless: ") if "augless: " in said else 0 :]
@@ -434,6 +442,42 @@ def recipes_case(sandbox, draw):
     good &= code in (0, 75, 143) or len(last.rstrip("\n").split("\n")) <= (5 if usage else 3)
     good &= usage or said.replace("\n", "").replace("\t", "").isprintable()
     return "" if good else f"{ascii(arguments)[:3_000]} gave {code}: {said[-1_500:]!a}"
+
+
+def refused(arguments, folder):
+    """Return why the recipe of a command line is refused when it is read, nothing if it is not."""
+    reader = {"train": recipes.load, "prepare": recipes.preparation}.get((*arguments, "")[0])
+    if reader is None:
+        return ""
+    changes = [one for one in arguments[2:] if "=" in one and not one.startswith("--")]
+    with contextlib.chdir(folder):
+        try:
+            reader(arguments[1], changes)
+        except recipes.BadRecipe as error:
+            return str(error)
+    return ""
+
+
+def called_here(arguments, folder):
+    """Run the command line in this process, where it ends at once."""
+    said, before = io.StringIO(), signal.getsignal(signal.SIGTERM)
+    with (
+        contextlib.chdir(folder),
+        mock.patch.object(sys, "argv", ["augless", *arguments]),
+        contextlib.redirect_stderr(said),
+        contextlib.redirect_stdout(io.StringIO()),
+    ):
+        try:
+            cli.main()
+            code = 0
+        except SystemExit as end:
+            code = end.code if isinstance(end.code, int) else 0
+        except Exception:
+            traceback.print_exc(file=said)
+            code = 1
+        finally:
+            signal.signal(signal.SIGTERM, before)
+    return code, said.getvalue()
 
 
 def called(arguments, folder, patience=6.0):

@@ -178,7 +178,10 @@ class Prepared:
     @functools.cached_property
     def codecs(self) -> tuple[text.Codec, text.Codec]:
         """The codecs of the source and the target."""
-        source, target = (text.Codec.load(self.folder / side) for side in SIDES)
+        try:
+            source, target = (text.Codec.load(self.folder / side) for side in SIDES)
+        except ValueError as error:
+            raise BadStore(f"{error}; prepare again") from None
         return source, target
 
     def pairs(self, split: str) -> Pairs:
