@@ -361,6 +361,14 @@ def test_weights_of_pairs_are_kept(tmp_path):
     assert batch.weight.tolist() == [0.25, 1.0]
 
 
+@pytest.mark.parametrize("weights", [[1.0], [1.0, float("nan")], [1.0, -1.0], [1.0] * 3])
+def test_weights_that_are_not_one_for_each_pair_are_refused(tmp_path, weights):
+    store = prepared(tmp_path, Listed(train=(("a", "b"), ("c", "d")), weights=(1.0, 0.25)))
+    (store.folder / "train.weight").write_bytes(np.array(weights, "<f4").tobytes())
+    with pytest.raises(data.BadStore, match="no weight for each pair"):
+        store.pairs("train")
+
+
 def test_a_made_pair_is_trained_on_but_teaches_no_vocabulary(tmp_path):
     lines = [
         {"de": "ein Haus", "en": "a house", "weight": 1},
@@ -646,6 +654,8 @@ ABSENT = object()
         (("types", "source"), ABSENT),
         (("statistics", "train", "source", "unknown"), 1e308),
         (("statistics", "train"), []),
+        (("statistics", "train", "cut_words"), ABSENT),
+        (("statistics", "train", "shared"), ABSENT),
         (("inputs",), {}),
         (("languages",), ["de"]),
         (("vocabulary",), [10**30, 5]),

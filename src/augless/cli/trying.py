@@ -243,10 +243,9 @@ def _root(out: Path, plan: trials.Plan, files: _Given) -> Path:
     if paths:
         return out / f"own-{hashlib.sha256(bytes(1).join(paths)).hexdigest()[:6]}"
     name = f"{plan.name}-small" if plan.small else plan.name
-    if name.startswith(".") or "/" in name or not name.isprintable() or len(name) > 200:
+    if not name.isprintable() or len(name) > 200:
         raise recipes.BadRecipe(
-            f"name is {knobs.shown(plan.name)}; it names a folder, so it may have no /, "
-            "nothing unprintable and no dot in front"
+            f"name is {knobs.shown(plan.name)}; it names a folder: it must be printable and short"
         )
     return out / name
 
