@@ -4,19 +4,22 @@ The rows `records` and `recipes` of the reliability table run the same for longe
 """
 
 import contextlib
+import io
 import json
 import os
 import shutil
 import signal
 import sys
-import tempfile
 import time
+import tomllib
 import traceback
 from dataclasses import is_dataclass
 from pathlib import Path
 from typing import get_args
+from unittest import mock
 
 import numpy as np
+import pytest
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
@@ -310,6 +313,61 @@ def _link(sandbox, draw, folder):
         path.mkdir()
 
 
+def trials_case(sandbox, draw):
+    """Draw a trial's folder from elsewhere and shared records, and report on them."""
+    if not (sandbox.templates / "trial").exists():
+        _try(sandbox)
+    folder = sandbox.fresh("trial")
+    shared = sandbox.work / "shared"
+    shutil.copytree(folder / "records", shared)
+    for _ in range(draw(st.integers(1, 3))):
+        files = sorted(p for p in (*folder.rglob("*.json"), *shared.rglob("*.json")) if p.is_file())
+        path = draw(st.sampled_from([folder / "plan.toml", *files]))
+        _rewrite(draw, path)
+        _link(sandbox, draw, draw(st.sampled_from([folder, shared, path.parent])))
+    (sandbox.work / "in.txt").touch()
+    verb = draw(st.sampled_from(["report", "trial"]))
+    extra = ["--json"] if draw(st.booleans()) else []
+    if verb == "trial":
+        extra += ["--jobs", "1", "--max-minutes", "0"]
+    where = [str(folder)] if verb == "report" else [str(sandbox.templates / "plan.toml")]
+    where += [] if verb == "report" else ["--out", str(sandbox.work)]
+    return _judged(sandbox, [verb, *where, "--records", "shared", *extra])
+
+
+def _try(sandbox):
+    """Run a small trial, whose folder is the template."""
+    content = {**PLAN, "name": "trial", "seeds": [1], "tune": {}, "small": {}, "metrics": ["chrf"]}
+    content["recipes"] = {"a": {"recipe": "toy-de-en"}}
+    content["overrides"] = dict(one.split("=") for one in TINY)
+    content["overrides"] = {key: int(value) for key, value in content["overrides"].items()}
+    (sandbox.templates / "plan.toml").write_text(toml(content))
+    sandbox.work.mkdir(exist_ok=True)
+    (sandbox.work / "in.txt").touch()
+    arguments = ["trial", "plan.toml", "--out", ".", "--jobs", "1"]
+    shutil.copy(sandbox.work / "in.txt", sandbox.templates)
+    code, said = called(arguments, sandbox.templates, patience=300.0)
+    assert code == 0 and (sandbox.templates / "trial" / "records").is_dir(), said
+
+
+def _rewrite(draw, path):
+    """Change a file of a trial, with sums that are right if it has some."""
+    with contextlib.suppress(ValueError, RecursionError, OSError):
+        raw = path.read_text("utf-8")
+        content = tomllib.loads(raw) if path.suffix == ".toml" else json.loads(raw)
+        changed = draw(mutated(content))
+        if path.suffix == ".toml":
+            path.write_text(toml(changed), "utf-8")
+        elif path.name == "record.json" and isinstance(changed, dict):
+            changed.pop("sha256", None)
+            path.write_bytes(records.document(changed))
+        elif isinstance(content, dict) and "sha256" in content and isinstance(changed, dict):
+            changed.pop("sha256", None)
+            path.write_bytes(storage.document(changed))
+        else:
+            path.write_text(json.dumps(changed), "utf-8")
+
+
 def toml(value, top=True):
     """Write tables as TOML; numbers, texts and keys however absurd."""
     if isinstance(value, dict):
@@ -401,7 +459,7 @@ def _command(draw, folder):
         start = draw(st.integers(0, 400)) if draw(st.integers(0, 9)) == 0 else len(content)
         (folder / "recipe.toml").write_bytes(content[:start])
         recipe, overrides = "recipe.toml", overrides[: draw(st.integers(0, 1))]
-    verb = draw(st.sampled_from(["train"] * 4 + ["prepare"] * 2 + ["generate", "score"]))
+    verb = draw(st.sampled_from(["train"] * 6 + ["prepare", "generate", "score"]))
     if verb == "generate":
         return ["generate", "run", "in.txt", *overrides]
     if verb == "score":
@@ -425,15 +483,61 @@ def recipes_case(sandbox, draw):
     (sandbox.work / "run").symlink_to(sandbox.templates / "run")
     (sandbox.work / "in.txt").write_text("ein haus\n")
     arguments = _command(draw, sandbox.work)
-    code, said = called(arguments, sandbox.work)
+    # Where the recipe is refused nothing starts, and no process of its own is needed.
+    if reason := refused(arguments, sandbox.work):
+        if draw(st.integers(0, 3)):
+            return "" if len(reason.split("\n")) <= 3 else f"too long: {reason[:2_000]}"
+        return _judged(sandbox, arguments, called_here)
+    return _judged(sandbox, arguments)
+
+
+def _judged(sandbox, arguments, call=None):
+    """Run a command line; say what is wrong with how it ended, if anything."""
+    code, said = (call or called)(arguments, sandbox.work)
     if sandbox.outside() != sandbox.before:
         return f"touched what lies outside: {arguments}"
     last = said[said.rindex("augless: ") if "augless: " in said else 0 :]
-    good = code in {0, 2, 3, 4, 5, 7, 75, 128 + signal.SIGTERM} and "Traceback" not in said
+    good = code in {0, 2, 3, 4, 5, 6, 7, 75, 128 + signal.SIGTERM} and "Traceback" not in said
     usage = last.startswith("Usage")
     good &= code in (0, 75, 143) or len(last.rstrip("\n").split("\n")) <= (5 if usage else 3)
     good &= usage or said.replace("\n", "").replace("\t", "").isprintable()
     return "" if good else f"{ascii(arguments)[:3_000]} gave {code}: {said[-1_500:]!a}"
+
+
+def refused(arguments, folder):
+    """Return why the recipe of a command line is refused when it is read, nothing if it is not."""
+    reader = {"train": recipes.load, "prepare": recipes.preparation}.get((*arguments, "")[0])
+    if reader is None:
+        return ""
+    changes = [one for one in arguments[2:] if "=" in one and not one.startswith("--")]
+    with contextlib.chdir(folder):
+        try:
+            reader(arguments[1], changes)
+        except recipes.BadRecipe as error:
+            return str(error)
+    return ""
+
+
+def called_here(arguments, folder):
+    """Run the command line in this process, where it ends at once."""
+    said, before = io.StringIO(), signal.getsignal(signal.SIGTERM)
+    with (
+        contextlib.chdir(folder),
+        mock.patch.object(sys, "argv", ["augless", *arguments]),
+        contextlib.redirect_stderr(said),
+        contextlib.redirect_stdout(io.StringIO()),
+    ):
+        try:
+            cli.main()
+            code = 0
+        except SystemExit as end:
+            code = end.code if isinstance(end.code, int) else 0
+        except Exception:
+            traceback.print_exc(file=said)
+            code = 1
+        finally:
+            signal.signal(signal.SIGTERM, before)
+    return code, said.getvalue()
 
 
 def called(arguments, folder, patience=6.0):
@@ -485,17 +589,16 @@ def _inside(arguments, folder):
     return 0
 
 
-def _tried(case, count, number):
-    with tempfile.TemporaryDirectory() as folder:
-        sandbox = Sandbox(Path(folder))
-        return explored(lambda data: case(sandbox, data.draw), count, number)
+@pytest.fixture(scope="module")
+def sandbox(tmp_path_factory):
+    return Sandbox(tmp_path_factory.mktemp("sandbox"))
 
 
-def test_files_from_elsewhere_give_no_traceback_and_touch_nothing_outside():
-    tried, faults = _tried(records_case, 100, number=1)
+def test_files_from_elsewhere_give_no_traceback_and_touch_nothing_outside(sandbox):
+    tried, faults = explored(lambda data: records_case(sandbox, data.draw), 100, number=1)
     assert tried >= 100 and not faults, faults[0]
 
 
-def test_fuzzed_command_lines_end_in_three_lines_and_the_right_code():
-    tried, faults = _tried(recipes_case, 100, number=1)
+def test_fuzzed_command_lines_end_in_three_lines_and_the_right_code(sandbox):
+    tried, faults = explored(lambda data: recipes_case(sandbox, data.draw), 100, number=1)
     assert tried >= 100 and not faults, faults[0]

@@ -28,6 +28,7 @@ FILES = re.compile(
     rf"manifest\.json|(?:source|target)/codec\.json|{_SPLIT}\.(?:weight|made)"
     rf"|{_SPLIT}\.(?:source|target)\.(?:ids|offsets|text)"
 )
+_OF_TRAIN = {"cut_words", "shared"}  # statistics that no other split has
 _TYPES = {"uint8": np.uint8, "uint16": np.uint16, "uint32": np.uint32}
 
 
@@ -136,6 +137,8 @@ class Prepared:
         try:
             manifest = storage.parse(storage.read(folder / MANIFEST, _LARGEST), FORMAT)
             checked = build(_Manifest, manifest)
+            if absent := _OF_TRAIN - manifest["statistics"]["train"].keys():
+                raise ValueError(f"it has no {min(absent)} of the training pairs")
         except FileNotFoundError:
             raise BadStore(f"{folder} holds no prepared corpus; make one with prepare") from None
         except ValueError as error:
@@ -178,7 +181,10 @@ class Prepared:
     @functools.cached_property
     def codecs(self) -> tuple[text.Codec, text.Codec]:
         """The codecs of the source and the target."""
-        source, target = (text.Codec.load(self.folder / side) for side in SIDES)
+        try:
+            source, target = (text.Codec.load(self.folder / side) for side in SIDES)
+        except ValueError as error:
+            raise BadStore(f"{error}; prepare again") from None
         return source, target
 
     def pairs(self, split: str) -> Pairs:
@@ -190,6 +196,8 @@ class Prepared:
         weight = np.ones(len(source), np.float32)
         if path.name in self.manifest["files"]:
             weight = np.fromfile(path, "<f4")
+            if len(weight) != len(source) or not (np.isfinite(weight) & (weight >= 0)).all():
+                raise BadStore(f"{path} has no weight for each pair; prepare again")
         return Pairs(source, target, weight)
 
     def lines(self, split: str, side: str) -> list[str]:
