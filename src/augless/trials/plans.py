@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import itertools
 import tomllib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from importlib import resources
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -24,8 +24,8 @@ View = Literal["table", "samples", "sweep"]
 _METRIC = "bleu"
 CONTROLS = ("matched", "averaged", "shuffled")
 """kinds of control; names of weightings"""
-_RATE = "training.optimizer.rate"
-_OWN = "own"  # followed with somebody's files only
+OWN = "own"
+"""the plan that is followed with somebody's files only"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -275,70 +275,10 @@ KEYS = tuple(knob.name for knob in fields(Plan))
 def shipped() -> list[str]:
     """List the plans that come with the package."""
     names = (Path(entry.name) for entry in _folder().iterdir())
-    return sorted(name.stem for name in names if name.suffix == ".toml" and name.stem != _OWN)
+    return sorted(name.stem for name in names if name.suffix == ".toml" and name.stem != OWN)
 
 
 _WEIGHTS = [0.1, 0.2, 0.4, 0.6, 0.8, 1.0]
-_RIVALS = {
-    "methods.masked-lm.augment.name": "masked-lm",
-    "methods.back-translation.augment.name": "back-translation",
-    "methods.word-edits.augment.name": "word-edits",
-    "methods.r-drop.terms": [{}, {"loss": "r-drop"}],
-    "tune.masked-lm.augment.w": _WEIGHTS,
-    "tune.back-translation.augment.w": _WEIGHTS,
-    "tune.word-edits.augment.w": _WEIGHTS,
-    "tune.r-drop.terms.1.scale": [0.1, 0.3, 1.0, 2.0, 3.0, 5.0],
-}
-"""what is compared besides, tuned as hard as the weightings are"""
-
-
-def own(
-    *,
-    train: Iterable[str | Path],
-    valid: Iterable[str | Path],
-    test: Iterable[str | Path],
-    languages: Iterable[str] = ("source", "target"),
-    changes: Iterable[str] = (),
-    quick: bool = False,
-    rivals: bool = False,
-) -> Plan:
-    """Plan a trial on somebody's own files: two files (source, target) a split, or one of both.
-
-    `changes` are key=value: what is no key of a plan is one of a recipe. `quick` plans a first
-    answer: a sample of the pairs, a narrow model, two seeds. With `rivals`, what people would take
-    instead is compared too: augmented data and R-Drop.
-    """
-    files = {"train": train, "valid": valid, "test": test}
-    # Absolute, so that the plan can be followed from anywhere.
-    corpus = {k: [str(Path(path).absolute()) for path in v] for k, v in files.items()}
-    corpus["languages"] = [*languages]
-    given = spelling.written({f"recipes.files.corpus.{k}": v for k, v in corpus.items()})
-    if rivals:
-        given += spelling.written(_RIVALS)
-    for change in changes:
-        key, equals, _ = change.partition("=")
-        theirs = bool(equals) and key.split(".")[0] not in KEYS
-        given.append(f"overrides.{change}" if theirs else change)
-    plan = Plan.load(_OWN, given, small=quick)
-    (label, base), *_ = plan.recipes.items()
-    overrides = spelling.written(plan.overrides) + spelling.written(base.overrides)
-    try:
-        resolved = recipes.load(base.recipe, overrides)
-        suggested, rate = resolved.suggested, resolved.values[_RATE]
-    except recipes.BadRecipe as error:
-        raise BadPlan(str(error)) from None
-    # Written down, so that the plan means the same when the files have grown or are gone.
-    whole = replace(base, overrides=base.overrides | suggested)
-    spaces = {method: _rates(space, rate) for method, space in plan.tune.items()}
-    return replace(plan, recipes=plan.recipes | {label: whole}, tune=spaces)
-
-
-def _rates(space: Space, suggested: float) -> Space:
-    """Return a space whose learning rates are given as multiples of the suggested one."""
-    factors = space.get(_RATE)
-    if not isinstance(factors, list):
-        return space
-    return space | {_RATE: [float(f"{one * suggested:.3g}") for one in factors]}
 
 
 def _read(plan: str) -> tuple[str, dict[str, Any]]:
@@ -352,7 +292,7 @@ def _read(plan: str) -> tuple[str, dict[str, Any]]:
             raise BadPlan(f"{plan} is not a plan: its tables are nested too deeply") from None
         except ValueError as error:  # a number of thousands of digits, too
             raise BadPlan(f"{plan} is not TOML: {error}") from None
-    if plan not in (_OWN, *shipped()):
+    if plan not in (OWN, *shipped()):
         raise BadPlan(
             f"there is no plan {plan!r}{recipes.hint(plan, shipped())}\n"
             f"give a .toml file or one of: {', '.join(shipped())}"
