@@ -3,6 +3,7 @@
 import ast
 import io
 import re
+import textwrap
 import tokenize
 from pathlib import Path
 
@@ -78,3 +79,25 @@ def test_imports_point_up_the_map_only(name):
 def test_no_file_outgrows_400_lines_of_code(name):
     for path in files_of(name):
         assert code_lines(path.read_text(encoding="utf-8")) <= 400, path
+
+
+def long_functions(source, most=60):
+    """Yield the functions of a module that hold more lines of code, signatures included."""
+    lines = source.split("\n")
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            own = textwrap.dedent("\n".join(lines[node.lineno - 1 : node.end_lineno]))
+            if code_lines(own) > most:
+                yield node.name
+
+
+@pytest.mark.parametrize("folder", ["src", "bench", "soak", "docs", "examples"])
+def test_no_function_outgrows_60_lines_of_code(folder):
+    for path in sorted((ROOT / folder).glob("**/*.py")):
+        assert not [*long_functions(path.read_text(encoding="utf-8"))], path
+
+
+def test_a_long_function_is_seen():
+    body = "    x = 1\n" * 59
+    assert not [*long_functions(f"class A:\n  def short(self):\n{body}")]
+    assert [*long_functions(f"def long():\n    {chr(34) * 3}Doc.{chr(34) * 3}\n{body}    x = 2\n")]

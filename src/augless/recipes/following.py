@@ -139,8 +139,53 @@ def train(
         return stop() or time.monotonic() >= deadline
 
     place = _device(device)
+    _check(resolved, place)
+    if tensorboard:
+        boards.check()
+    prepared = _prepared(resolved, recipe.corpus, prepared_root, workers, progress)
+    content, needed = prepared.fingerprint, None
+    _check_splits(recipe, prepared)
+    if recipe.augment is not None:
+        follow = functools.partial(
+            train,
+            prepared_root=prepared_root,
+            runs_root=runs_root,
+            device=device,
+            workers=workers,
+            stop=halt,
+            on_record=on_record,
+            progress=progress,
+        )
+        if (before := _unfinished(needs(resolved), follow, progress)) is not None:
+            return before, False
+        corpus, needed = _enlarged(
+            resolved, prepared_root, runs_root, device, workers, halt, progress
+        )
+        prepared = _prepared(resolved, corpus, prepared_root, workers, progress)
+    model = _begun(recipe, prepared)
+    folder = folder or runs_root / f"{resolved.name}-{run_name(resolved, content)}"
+    run = _created(resolved, folder, prepared, place)
+    with run.lock():
+        if run.result is not None:
+            return run, True
+        finished = training.fit(
+            _trainer(recipe, model, prepared, place),
+            run,
+            validate=Validation(recipe, prepared),
+            higher_is_better=higher_is_better(recipe.training.metric),
+            stop=halt,
+            needed=needed,
+            on_record=boards.listener(run, on_record) if tensorboard else on_record,
+            progress=progress,
+        )
+    return run, finished
+
+
+def _check(resolved: Resolved[Recipe], device: torch.device) -> None:
+    """Refuse, before any work, what this device or a model that augments cannot do."""
+    recipe = resolved.recipe
     try:
-        training.check_precision(recipe.training.precision, place)
+        training.check_precision(recipe.training.precision, device)
         if recipe.training.precision == "bfloat16" and not recipe.model.autocasts:
             raise ValueError("this model computes in float32 whatever training.precision says")
     except ValueError as error:
@@ -148,78 +193,66 @@ def train(
     if recipe.augment is not None:  # before hours of training something else
         recipe.augment.check(recipe.corpus.languages)
         recipe.augment.identity(_context(resolved))
-    prepared = _prepared(resolved, recipe.corpus, prepared_root, workers, progress)
-    content, needed = prepared.fingerprint, None
+
+
+def _check_splits(recipe: Recipe, prepared: data.Prepared) -> None:
+    """Refuse a corpus that lacks what training looks at."""
     if "valid" not in prepared.splits:
         raise BadRecipe("the corpus has no validation pairs; give corpus.valid=...")
     for split in recipe.training.watch:
         if split not in prepared.splits or split == "train":
             these = ", ".join(set(prepared.splits) - {"train", "valid"})
             raise BadRecipe(f"training.watch names {split!r}; it can be {these}")
-    if recipe.augment is not None:
-        for need in needs(resolved):
-            source, target = need.recipe.corpus.languages
-            progress(f"training a model from {source} to {target} first", 0, None)
-            before, done = train(
-                need,
-                prepared_root=prepared_root,
-                runs_root=runs_root,
-                device=device,
-                workers=workers,
-                stop=halt,
-                on_record=on_record,
-                progress=progress,
-            )
-            if not done:
-                return before, False
-        corpus, needed = _enlarged(
-            resolved, prepared_root, runs_root, device, workers, halt, progress
-        )
-        prepared = _prepared(resolved, corpus, prepared_root, workers, progress)
+
+
+def _unfinished(
+    needed: Sequence[Resolved[Recipe]],
+    follow: Callable[[Resolved[Recipe]], tuple[runs.Run, bool]],
+    progress: Progress,
+) -> runs.Run | None:
+    """Train what must be there first; return the run that was stopped, if one was."""
+    for need in needed:
+        source, target = need.recipe.corpus.languages
+        progress(f"training a model from {source} to {target} first", 0, None)
+        run, finished = follow(need)
+        if not finished:
+            return run
+    return None
+
+
+def _trainer(
+    recipe: Recipe, model: models.Model, prepared: data.Prepared, device: torch.device
+) -> training.Trainer:
+    pairs = prepared.pairs("train")
+    return training.Trainer(
+        model, recipe.terms, recipe.training, pairs, seed=recipe.seed, device=device
+    )
+
+
+def _begun(recipe: Recipe, prepared: data.Prepared) -> models.Model:
+    """Build the model that training starts from: as drawn, or that of another run (warm start)."""
     memory.check(recipe.model, prepared.codecs, recipe.training)
     model = build(recipe, prepared.codecs)
     if recipe.training.start is not None:
         _begin(model, recipe.training.start, prepared)
-    if tensorboard:
-        boards.check()
+    return model
+
+
+def _created(
+    resolved: Resolved[Recipe], folder: Path, prepared: data.Prepared, device: torch.device
+) -> runs.Run:
+    """Make a run's folder, or open it to go on; warn where other bits will come of that."""
     run = runs.Run.create(
-        folder or runs_root / f"{resolved.name}-{run_name(resolved, content)}",
+        folder,
         recipe=identity(resolved),
         corpus=prepared.fingerprint,
         codecs=prepared.codecs,
-        versions=versions(place),
+        versions=versions(device),
     )
-    for what, now in versions(place).items():
+    for what, now in versions(device).items():
         if (then := run.versions.get(what)) not in (None, now):
             run.warnings.append(f"begun with {what} {then}, going on with {now}: other bits")
-    with run.lock():
-        if run.result is not None:
-            return run, True
-        trainer = training.Trainer(
-            model,
-            recipe.terms,
-            recipe.training,
-            prepared.pairs("train"),
-            seed=recipe.seed,
-            device=place,
-        )
-        listeners = [on_record, *([boards.listener(run)] if tensorboard else [])]
-
-        def tell(record: Mapping[str, Any]) -> None:
-            for listener in listeners:
-                listener(record)
-
-        finished = training.fit(
-            trainer,
-            run,
-            validate=Validation(recipe, prepared),
-            higher_is_better=higher_is_better(recipe.training.metric),
-            stop=halt,
-            needed=needed,
-            on_record=tell,
-            progress=progress,
-        )
-    return run, finished
+    return run
 
 
 # Recipes that augment
