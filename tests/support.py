@@ -1,7 +1,9 @@
 """What several test modules need: records, trials and waiting, made in one place."""
 
+import ast
 import contextlib
 import fcntl
+import io
 import os
 import pty
 import struct
@@ -9,6 +11,7 @@ import subprocess
 import sys
 import termios
 import time
+import tokenize
 from pathlib import Path
 
 import numpy as np
@@ -112,3 +115,19 @@ def on_a_terminal(*arguments, cwd, env):
     os.close(main)
     assert process.wait() == 0, written
     return written.decode()
+
+
+def code_lines(source):
+    """Count lines that hold code: neither blank, nor comment, nor docstring."""
+    tree = ast.parse(source)
+    documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    docstrings = set()
+    for node in ast.walk(tree):
+        if isinstance(node, documented) and ast.get_docstring(node, clean=False) is not None:
+            docstrings |= set(range(node.body[0].lineno, node.body[0].end_lineno + 1))
+    skip = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT}
+    lines = set()
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        if token.type not in skip and token.string:
+            lines |= set(range(token.start[0], token.end[0] + 1))
+    return len(lines - docstrings)

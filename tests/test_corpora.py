@@ -218,7 +218,7 @@ def test_a_pipe_into_a_real_process_is_read_and_leaves_nothing_behind(tmp_path):
         check=True,
         env=os.environ | {"TMPDIR": str(tmp_path)},
     )
-    assert b"Pair(source='x', target='y', weight=1.0)" in run.stdout
+    assert b"Pair(source='x', target='y', weight=1.0, made=False)" in run.stdout
     assert not list(tmp_path.iterdir())
 
 

@@ -1,13 +1,13 @@
 """The README's map, the order of imports and the size of modules, held by machine."""
 
 import ast
-import io
 import re
 import textwrap
-import tokenize
 from pathlib import Path
 
 import pytest
+
+from support import code_lines
 
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "src" / "augless"
@@ -40,22 +40,6 @@ def imported(tree):
             yield node.module.split(".")[1]
         elif isinstance(node, ast.Import):
             yield from (n.name.split(".")[1] for n in node.names if n.name.startswith("augless."))
-
-
-def code_lines(source):
-    """Count lines that hold code: neither blank, nor comment, nor docstring."""
-    tree = ast.parse(source)
-    documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
-    docstrings = set()
-    for node in ast.walk(tree):
-        if isinstance(node, documented) and ast.get_docstring(node, clean=False) is not None:
-            docstrings |= set(range(node.body[0].lineno, node.body[0].end_lineno + 1))
-    skip = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT}
-    lines = set()
-    for token in tokenize.generate_tokens(io.StringIO(source).readline):
-        if token.type not in skip and token.string:
-            lines |= set(range(token.start[0], token.end[0] + 1))
-    return len(lines - docstrings)
 
 
 def test_the_map_lists_every_module():

@@ -1,7 +1,7 @@
 """Anybody's own files."""
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
@@ -124,8 +124,9 @@ class Files(Corpus):
         if chosen is not None:
             return chosen
         names = [one.suffix[1:] for one in _formats()]
+        these = " or ".join(map(str.upper, names))
         raise BadData(
-            f"{reading.name(path)}: is it {' or '.join(map(str.upper, names))}? Its name does not tell.\n"
+            f"{reading.name(path)}: is it {these}? Its name does not tell.\n"
             f"Set corpus.form={' or '.join(names)} "
             f'(in Python: form="{names[0]}"), or give two files.'
         )
@@ -180,7 +181,7 @@ class Format:
     """whether its lines can say that augmentation made them"""
 
 
-FORMATS: Mapping[str, Format | None] = Choices(
+FORMATS: dict[str, Format | None] = Choices(
     {
         "auto": None,  # told by the suffix
         "tsv": Format(
