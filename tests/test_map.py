@@ -42,6 +42,56 @@ def imported(tree):
             yield from (n.name.split(".")[1] for n in node.names if n.name.startswith("augless."))
 
 
+def named(path):
+    """Return the full name of a file's module."""
+    parts = path.relative_to(PACKAGE).with_suffix("").parts
+    return ".".join(("augless", *parts)).removesuffix(".__init__")
+
+
+FILES = {named(path): path for path in PACKAGE.glob("**/*.py")}
+
+
+def file_imports(name):
+    """Return which of our files a file imports when it is loaded, and which inside functions."""
+    early, late = set(), set()
+
+    def look(node, found):
+        for child in ast.iter_child_nodes(node):
+            if isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test):
+                continue
+            inner = late if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef) else found
+            if isinstance(child, ast.ImportFrom) and (child.module or "").startswith("augless"):
+                for alias in child.names:
+                    whole = f"{child.module}.{alias.name}"
+                    found.add(whole if whole in FILES else child.module)
+            look(child, inner)
+
+    look(ast.parse(FILES[name].read_text(encoding="utf-8")), early)
+    return early, late
+
+
+def test_no_import_inside_a_function_breaks_a_cycle():
+    # Such imports keep torch out of --help; they could all stand at the top of their files.
+    graph = {name: file_imports(name) for name in FILES}
+
+    def reached(name):
+        found, todo = set(), [name]
+        while todo:
+            fresh = graph[todo.pop()][0] - found
+            found |= fresh
+            todo += fresh
+        return found
+
+    cycles = [
+        f"{name} -> {late}"
+        for name, (_, lates) in graph.items()
+        for late in lates
+        if name == late or name in reached(late)
+    ]
+    assert not cycles
+    assert not [name for name in FILES if name in reached(name)]
+
+
 def test_the_map_lists_every_module():
     assert sorted(ORDER) == sorted(modules())
 

@@ -22,7 +22,8 @@ from numpy.typing import NDArray
 from augless import augmentation, corpora, data, decoding, metrics, models, runs, text, training
 from augless.augmentation import draws
 from augless.knobs import LARGEST_SEED, Among, Within
-from augless.recipes import Preparation, boards, memory
+from augless.recipes import boards, memory
+from augless.recipes.preparing import Preparation
 from augless.recipes.reading import (
     BadRecipe,
     Resolved,
