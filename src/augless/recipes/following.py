@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from augless import augmentation, corpora, data, decoding, metrics, models, runs, text, training
 from augless.augmentation import draws
-from augless.knobs import LARGEST_SEED, Among, Within
+from augless.knobs import LARGEST_SEED, Among, Knobs, Within
 from augless.recipes import boards, memory
 from augless.recipes.preparing import Preparation
 from augless.recipes.reading import (
@@ -49,7 +49,20 @@ FREE = ("training.log_every", "training.save_every", "training.keep", "text.code
 
 
 @dataclass(frozen=True, kw_only=True)
-class Recipe(Preparation):
+class Generation(Knobs):
+    """The part of a recipe that a trained run needs to be opened again, beside its codecs."""
+
+    model: Annotated[models.Architecture, "what is trained", Among("models.MODELS")] = field(
+        default_factory=models.Lstm
+    )
+    search: Annotated[
+        decoding.Search, "how sentences are generated in the end", Among("decoding.SEARCHES")
+    ] = field(default_factory=decoding.Beam)
+    seed: Annotated[int, "of initialisation, order and dropout", Within(0, LARGEST_SEED)] = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recipe(Generation, Preparation):
     """Everything that decides a run."""
 
     augment: Annotated[
@@ -57,9 +70,6 @@ class Recipe(Preparation):
         "made pairs that are trained on too; none: only the corpus's own",
         Among("augmentation.AUGMENTERS"),
     ] = None
-    model: Annotated[models.Architecture, "what is trained", Among("models.MODELS")] = field(
-        default_factory=models.Lstm
-    )
     terms: Annotated[tuple[training.Term, ...], "the summands of the objective"] = (
         training.Term(),
     )
@@ -69,10 +79,6 @@ class Recipe(Preparation):
     validation: Annotated[
         decoding.Search, "how validation sentences are generated", Among("decoding.SEARCHES")
     ] = field(default_factory=decoding.Greedy)
-    search: Annotated[
-        decoding.Search, "how sentences are generated in the end", Among("decoding.SEARCHES")
-    ] = field(default_factory=decoding.Beam)
-    seed: Annotated[int, "of initialisation, order and dropout", Within(0, LARGEST_SEED)] = 1
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -448,7 +454,7 @@ def versions(device: torch.device | None = None) -> dict[str, str]:
     }
 
 
-def build(recipe: Recipe, codecs: tuple[text.Codec, text.Codec]) -> models.Model:
+def build(recipe: Generation, codecs: tuple[text.Codec, text.Codec]) -> models.Model:
     """Make the model that a recipe names, at the start of its training."""
     source, target = codecs
     memory.check(recipe.model, codecs)
@@ -464,19 +470,19 @@ def higher_is_better(metric: str) -> bool:
     return metric != "loss" and metrics.METRICS[metric].higher_is_better
 
 
-def recipe_of(run: runs.Run, overrides: Sequence[str] = ()) -> Recipe:
-    """Return the recipe of a run's model; names in it are looked up in our tables only.
+def generation_of(run: runs.Run, overrides: Sequence[str] = ()) -> Generation:
+    """Return how a run's model is built and searched; names are looked up in our tables only.
 
-    What it was trained on and by is not needed to generate, and may be gone: defaults stand in.
+    What it was trained on and by is not needed, and may be gone.
     """
-    gone = ("corpus.", "augment.", "terms.", "training.start")
-    values = {key: value for key, value in run.recipe.items() if not key.startswith(gone)}
-    found = {**nested(values), "corpus": "toy-de-en"}
+    needed = {knob.name for knob in dataclasses.fields(Generation)}
+    values = {key: value for key, value in run.recipe.items() if key.split(".")[0] in needed}
+    found = nested(values)
     try:
-        resolve(Recipe, "", found, {})
+        resolve(Generation, "", found, {})
     except BadRecipe as error:
         raise runs.BadRun(f"{run.folder} holds a recipe of another version: {error}") from None
-    return resolve(Recipe, "", override(found, overrides)[0], {}).recipe
+    return resolve(Generation, "", override(found, overrides)[0], {}).recipe
 
 
 def writer(
@@ -487,7 +493,7 @@ def writer(
         if not one.startswith(("search=", "search.")):
             raise BadRecipe(f"{one!r}: a trained run can only change search, as in search.size=10")
     run = runs.Run.open(folder)
-    recipe = recipe_of(run, overrides)
+    recipe = generation_of(run, overrides)
     model = build(recipe, run.codecs)
     training.set_weights(model, run.best().tensors["model"])
     model.to(_device(device)).eval()
