@@ -135,3 +135,12 @@ def test_a_long_function_is_seen():
     body = "    x = 1\n" * 59
     assert not [*long_functions(f"class A:\n  def short(self):\n{body}")]
     assert [*long_functions(f"def long():\n    {chr(34) * 3}Doc.{chr(34) * 3}\n{body}    x = 2\n")]
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "tests").glob("*.py")), ids=lambda path: path.name)
+def test_no_test_module_imports_another(path):
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    names = [node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+    for node in ast.walk(tree):
+        names += [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+    assert not [name for name in names if name.startswith("test_")]

@@ -22,7 +22,7 @@ from augless import corpora, storage, text
 from augless.corpora import reading
 from augless.data import store
 from augless.data.store import Prepared
-from augless.data.workers import Block, Workers, hired, in_order
+from augless.data.workers import Block, Workers, in_order, worker_processes
 from augless.knobs import Among, Knobs, Within
 
 Progress = Callable[[str, int, int | None], None]
@@ -108,7 +108,7 @@ def prepare(
     try:
         aside.mkdir(parents=True)
         header = {"fingerprint": inputs, "inputs": _described(corpus), "settings": knobs}
-        with hired(workers) as pool:
+        with worker_processes(workers) as pool:
             _write(corpus, settings, aside, pool, progress, header)
         changed = before is None or _stamps(corpus) != before
         if changed and corpus.fingerprint() != inputs:

@@ -196,7 +196,7 @@ def _numbers(found: Tally, scored: Scored) -> Iterator[list[str]]:
         "95 % of it",
         "p",
         "p (Holm)",
-        "could have seen",
+        "minimum detectable effect",
     ]
     for system in systems(found):
         row = scored.row(system)
