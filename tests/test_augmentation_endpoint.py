@@ -149,9 +149,9 @@ def test_a_server_that_never_answers_is_given_up_in_time(tmp_path):
 
 
 def test_retry_after_is_heeded_within_bounds():
-    assert endpoint._seconds("3") == 3
-    assert endpoint._seconds("1e9") == 60 and endpoint._seconds("-5") == 0
-    assert endpoint._seconds("nan") == 0 and endpoint._seconds("tomorrow") == 0
+    assert endpoint.retry_after("3") == 3
+    assert endpoint.retry_after("1e9") == 60 and endpoint.retry_after("-5") == 0
+    assert endpoint.retry_after("nan") == 0 and endpoint.retry_after("tomorrow") == 0
     client = endpoint.Client.__new__(endpoint.Client)
     with Server() as server:
         client.settings = paraphrase(server)._settings()

@@ -22,7 +22,7 @@ SIZES = {"desk": (1200, 900), "phone": (390, 844), "paper": (673, 1000)}
 def _quick():
     with pytest.MonkeyPatch.context() as patch:
         whole = trials.table
-        patch.setattr(trials, "table", lambda trial: whole(trial, trials=100))
+        patch.setattr(trials, "table", lambda trial: whole(trial, resamples=100))
         yield
 
 

@@ -93,7 +93,7 @@ def test_an_interval_holds_the_truth_as_often_as_it_says():
 @pytest.mark.parametrize("seeds", [2, 3, 8])
 def test_a_true_difference_of_the_minimum_detectable_effect_is_found_as_often_as_promised(seeds):
     # 2 s^2 / S with s = 0.9 is known here, as the truth that a run's own estimate stands for.
-    effect = contrasts._detectable(0.9 * (2 / seeds) ** 0.5, 5 * (seeds - 1), 0.05, 0.8)
+    effect = contrasts.detectable(0.9 * (2 / seeds) ** 0.5, 5 * (seeds - 1), 0.05, 0.8)
     found = rate(2000, lambda one: one.p < 0.05 and one.estimate > 0, seeds=seeds, effect=effect)
     assert 0.77 < found < 0.83
 
@@ -277,7 +277,7 @@ def test_the_sentence_part_is_what_seeds_share():
     generator = np.random.default_rng(20)
     for suits in (0.0, 1.5):
         drawn = [systems_of(generator, 5, suits=suits) for _ in range(60)]
-        parts = [metrics.sentence_variance(one["a"], one["plain"], trials=300) for one in drawn]
+        parts = [metrics.sentence_variance(one["a"], one["plain"], resamples=300) for one in drawn]
         # Of 100 sentences; a part that is 0 is estimated by what is left above 0.
         assert np.mean(parts) == pytest.approx(2 * suits**2 / 100, rel=0.15, abs=0.002)
 
@@ -286,7 +286,7 @@ def test_the_sentence_part_is_what_seeds_share():
 def test_a_null_is_claimed_no_more_often_than_the_level_by_whatever_luck(luck):
     generator = np.random.default_rng(21)
     found = [
-        metrics.compare(systems_of(generator, 3, **luck), "plain", trials=100)["a"].p < 0.05
+        metrics.compare(systems_of(generator, 3, **luck), "plain", resamples=100)["a"].p < 0.05
         for _ in range(600)
     ]
     assert np.mean(found) < 0.05 + 2.5 * (0.05 * 0.95 / 600) ** 0.5
@@ -294,20 +294,20 @@ def test_a_null_is_claimed_no_more_often_than_the_level_by_whatever_luck(luck):
 
 def test_what_is_compared_is_the_two_way_model_with_its_sentence_part():
     systems = systems_of(np.random.default_rng(22), 4, suits=1.0, model=0.2, effect=0.5)
-    found = metrics.compare(systems, "plain", trials=500)
+    found = metrics.compare(systems, "plain", resamples=500)
     assert [*found] == ["a", "b", "c"]
     scores = metrics.Scores.of({name: [x.value for x in one] for name, one in systems.items()})
     for name, one in found.items():
-        part = metrics.sentence_variance(systems[name], systems["plain"], trials=500)
+        part = metrics.sentence_variance(systems[name], systems["plain"], resamples=500)
         assert one == metrics.difference(scores, name, "plain", sentence_variance=part)
         assert one.sentence_variance == part > 0
 
 
 def test_one_seed_compares_two_models_and_says_so():
     systems = systems_of(np.random.default_rng(23), 1, effect=0.6)
-    found = metrics.compare(systems, "plain", trials=1000)["a"]
+    found = metrics.compare(systems, "plain", resamples=1000)["a"]
     assert found.test == "sentences" and found.degrees == 99
-    swaps = metrics.approximate_randomisation(systems["a"], systems["plain"], trials=1000)
+    swaps = metrics.approximate_randomisation(systems["a"], systems["plain"], resamples=1000)
     assert (found.p, found.corrected_p, found.estimate) == (swaps.p, swaps.p, swaps.difference)
     assert found.low > 0 and found.p < 0.05
     same = metrics.compare({"plain": systems["plain"], "a": systems["plain"]}, "plain")["a"]
@@ -319,7 +319,7 @@ def test_seeds_that_are_needed_are_the_first_to_see_the_effect():
     deviations = [(0.6 / seeds) ** 0.5 for seeds in (needed - 1, needed)]
     degrees = 5 * (needed - 2), 5 * (needed - 1)
     pairs = zip(deviations, degrees, strict=True)
-    seen = [contrasts._detectable(*pair, 0.05, 0.8) for pair in pairs]
+    seen = [contrasts.detectable(*pair, 0.05, 0.8) for pair in pairs]
     assert seen[1] <= 0.5 < seen[0]
     assert metrics.seeds_needed(0.5, 0.3, 6, sentence_variance=0.04, most=50) is None
 

@@ -335,8 +335,8 @@ def test_scores_that_do_not_compare_are_refused():
                 test(a, b)
     with pytest.raises(metrics.BadScores, match="no sum over sentences"):
         metrics.interval(whole)
-    with pytest.raises(metrics.BadScores, match="0 trials"):
-        metrics.interval(bleu, trials=0)
+    with pytest.raises(metrics.BadScores, match="0 resamples"):
+        metrics.interval(bleu, resamples=0)
     with pytest.raises(metrics.BadScores, match="baseline 'x' is none of plain"):
         metrics.compare({"plain": [bleu]}, "x")
     for seeds in (1, 2):
@@ -350,7 +350,7 @@ def test_scores_that_do_not_compare_are_refused():
 def test_an_interval_is_that_of_the_normal_law_for_a_mean():
     draw = np.random.default_rng(0)
     (scored,) = means(draw.normal(5, 2, (1, 400)))
-    low, high = metrics.interval(scored, trials=20_000)
+    low, high = metrics.interval(scored, resamples=20_000)
     error = scored.statistics[:, 0].std() / math.log(2) / 20
     assert low == pytest.approx(scored.value - 1.96 * error, abs=0.01)
     assert high == pytest.approx(scored.value + 1.96 * error, abs=0.01)
@@ -376,8 +376,8 @@ def test_a_test_on_every_metric_is_repeatable_and_symmetric(name, test):
     if "nats" in metrics.METRICS[name].needs:
         rows = b[0].statistics * [1.1, 1]
         b = [metrics.score_of(b[0].metric, rows, b[0].signature)]
-    one, other = test(a, b, trials=300), test(b, a, trials=300)
-    assert one == test(a, b, trials=300) != test(a, b, trials=300, seed=1)
+    one, other = test(a, b, resamples=300), test(b, a, resamples=300)
+    assert one == test(a, b, resamples=300) != test(a, b, resamples=300, seed=1)
     assert one.difference == pytest.approx(a[0].value - b[0].value) == -other.difference
     assert one.deviation == pytest.approx(other.deviation, rel=1e-9)
     assert one.p == other.p and 1 / 301 <= one.p <= 1
@@ -386,7 +386,7 @@ def test_a_test_on_every_metric_is_repeatable_and_symmetric(name, test):
 @pytest.mark.parametrize("test", [metrics.approximate_randomisation, metrics.paired_bootstrap])
 def test_a_system_does_not_differ_from_itself(test):
     a = [metrics.score("bleu", *corpus(seed=s)) for s in range(2)]
-    found = test(a, a, trials=200)
+    found = test(a, a, resamples=200)
     assert (found.difference, found.p, found.deviation) == (0, 1, 0)
 
 
@@ -395,16 +395,16 @@ def test_equals_are_not_told_apart_by_rounding():
     values = np.full((1, 30), 0.1)
     other = values.copy()
     other[0, 3] += 1 / 3
-    assert metrics.approximate_randomisation(means(values), means(other), trials=500).p == 1
+    assert metrics.approximate_randomisation(means(values), means(other), resamples=500).p == 1
 
 
 @pytest.mark.parametrize("test", [metrics.approximate_randomisation, metrics.paired_bootstrap])
 def test_chunks_do_not_matter(test, monkeypatch):
     # A whole number of bytes of swaps in each row, so that the generator is read in the same order.
     a, b = ([metrics.score("bleu", *corpus(64, noise=n))] for n in (0.3, 0.32))
-    whole = test(a, b, trials=100)
+    whole = test(a, b, resamples=100)
     monkeypatch.setattr(significance, "CHUNK_ENTRIES", 64 * 12)
-    assert test(a, b, trials=100) == whole
+    assert test(a, b, resamples=100) == whole
 
 
 def test_randomisation_is_scipys_permutation_test():
@@ -418,7 +418,7 @@ def test_randomisation_is_scipys_permutation_test():
         n_resamples=np.inf,
         vectorized=True,
     )
-    found = metrics.approximate_randomisation(means(a), means(b), trials=20_000)
+    found = metrics.approximate_randomisation(means(a), means(b), resamples=20_000)
     assert found.difference == pytest.approx(exact.statistic)
     assert found.deviation == pytest.approx(exact.null_distribution.std(), rel=0.02)
     error = math.sqrt(exact.pvalue * (1 - exact.pvalue) / 20_000)
@@ -438,10 +438,10 @@ def test_p_values_are_near_those_of_sacrebleu(name, noise):
         _, results = test()
         return next(column for key, column in results.items() if key != "System")[1].p_value
 
-    ours = metrics.approximate_randomisation(a, b, trials=8000).p
+    ours = metrics.approximate_randomisation(a, b, resamples=8000).p
     assert ours == pytest.approx(theirs("ar"), abs=0.045)
     # Theirs folds drawn differences at 0 before centring them: one tail, where D is clearly not 0.
-    ours = metrics.paired_bootstrap(a, b, trials=8000).p
+    ours = metrics.paired_bootstrap(a, b, resamples=8000).p
     if ours < 0.3:
         assert ours / 2 == pytest.approx(theirs("bs"), abs=0.03)
 
@@ -449,7 +449,7 @@ def test_p_values_are_near_those_of_sacrebleu(name, noise):
 def test_bootstrap_is_scipys_standard_error():
     draw = np.random.default_rng(4)
     a, b = draw.normal(0.1, 1, (3, 80)), draw.normal(0, 1, (3, 80))
-    found = metrics.paired_bootstrap(means(a), means(b), trials=20_000)
+    found = metrics.paired_bootstrap(means(a), means(b), resamples=20_000)
     per_sentence = (a - b).mean(0)
     error = per_sentence.std() / math.sqrt(80)
     assert found.deviation == pytest.approx(error, rel=0.02)
@@ -470,7 +470,7 @@ def shares(simulations, seeds, test, **noise):
 
 def both_tests(a, b, seed):
     tests = metrics.approximate_randomisation, metrics.paired_bootstrap
-    return [test(a, b, trials=199, seed=seed).p <= 0.05 for test in tests]
+    return [test(a, b, resamples=199, seed=seed).p <= 0.05 for test in tests]
 
 
 # 500 simulations: 0.05 give or take 0.01, of which three are allowed for. The bootstrap of 80
@@ -497,7 +497,7 @@ def test_swaps_seed_by_seed_would_call_too_many_nulls_significant():
             [metrics.score_of(s[0].metric, np.concatenate([x.statistics for x in s]), "means")]
             for s in (a, b)
         )
-        return [metrics.approximate_randomisation(one, other, trials=199, seed=seed).p <= 0.05]
+        return [metrics.approximate_randomisation(one, other, resamples=199, seed=seed).p <= 0.05]
 
     (share,) = shares(300, 3, pooled, of_method=1.0, of_seed=0.2)
     assert share > 0.15
@@ -519,7 +519,7 @@ def test_nulls_of_bleu_are_called_significant_no_more_often_than_the_level():
             [metrics.score_of(metric, tables[who, np.arange(100)], "s")]
             for who in (owner, 1 - owner)
         )
-        rejected += metrics.approximate_randomisation(a, b, trials=199, seed=k).p <= 0.05
+        rejected += metrics.approximate_randomisation(a, b, resamples=199, seed=k).p <= 0.05
     assert 0.02 <= rejected / 400 <= 0.085
 
 

@@ -46,7 +46,7 @@ from synthetic import (
 def _quick(monkeypatch):
     """A hundred test sets drawn tell as much here as two thousand."""
     whole = trials.table
-    monkeypatch.setattr(trials, "table", lambda trial: whole(trial, trials=100))
+    monkeypatch.setattr(trials, "table", lambda trial: whole(trial, resamples=100))
 
 
 @pytest.fixture(scope="module")

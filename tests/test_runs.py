@@ -170,9 +170,9 @@ def test_what_could_not_be_read_back_is_not_saved(run, step, tensors, state):
 def test_the_newest_are_kept(run):
     for step in (30, 40, 50):
         run.save(checkpoint(step), keep=3)
-    assert [step for _, _, step in run._saved("checkpoint")] == [50, 40, 30]
+    assert [step for _, _, step in run.saved("checkpoint")] == [50, 40, 30]
     run.save(checkpoint(60), keep=1)
-    assert [step for _, _, step in run._saved("checkpoint")] == [60]
+    assert [step for _, _, step in run.saved("checkpoint")] == [60]
     assert same(run.last(), checkpoint(60))
     with pytest.raises(ValueError, match="keep"):
         run.save(checkpoint(70), keep=0)
@@ -183,7 +183,7 @@ def test_the_best_replaces_the_best_before(run):
     run.save_best({"w": torch.ones(2)}, {"step": 30, "score": 0.7})
     best = run.best()
     assert best.state == {"step": 30, "score": 0.7} and list(best.tensors) == ["model"]
-    assert len(run._saved("best")) == 1 and same(run.last(), checkpoint(20))
+    assert len(run.saved("best")) == 1 and same(run.last(), checkpoint(20))
 
 
 def test_a_step_can_be_saved_again(run):
@@ -494,7 +494,7 @@ def restore(path, content):
 
 def corruption_missed(chance, folder):
     """Damage a file of an example run; tell whether that goes unnoticed, or costs too much."""
-    newest, older = (path for path, _, _ in runs.Run.open(folder)._saved("checkpoint"))
+    newest, older = (path for path, _, _ in runs.Run.open(folder).saved("checkpoint"))
     guarded = [path for path in files_of(folder) if path.parent not in (newest, older)]
     path = chance.choice(files_of(newest) * 3 + guarded)
     content = path.read_bytes()
@@ -522,7 +522,7 @@ def test_every_damage_is_noticed_and_the_older_checkpoint_used(run):
 
 
 def test_every_flipped_bit_of_a_manifest_is_noticed(run):
-    path = run._saved("checkpoint")[0][0] / "manifest.json"
+    path = run.saved("checkpoint")[0][0] / "manifest.json"
     content = path.read_bytes()
     for place in range(0, len(content), 3):
         path.write_bytes(content[:place] + bytes([content[place] ^ 1]) + content[place + 1 :])
@@ -530,7 +530,7 @@ def test_every_flipped_bit_of_a_manifest_is_noticed(run):
 
 
 def test_nothing_to_go_back_to_is_said(run):
-    for path, _, _ in run._saved("checkpoint"):
+    for path, _, _ in run.saved("checkpoint"):
         (path / "model.safetensors").write_bytes(b"")
     with pytest.raises(
         runs.BadRun, match=r"model.safetensors: .*; and there is none to go back to"
@@ -540,8 +540,8 @@ def test_nothing_to_go_back_to_is_said(run):
 
 
 def test_swapped_folders_are_noticed(run):
-    (newest, *_), (older, *_) = run._saved("checkpoint")
-    (best, *_), *_ = run._saved("best")
+    (newest, *_), (older, *_) = run.saved("checkpoint")
+    (best, *_), *_ = run.saved("best")
     newest.rename(run.folder / "aside")
     older.rename(newest)
     (run.folder / "aside").rename(older)
@@ -553,17 +553,17 @@ def test_swapped_folders_are_noticed(run):
 
 def test_a_checkpoint_of_another_run_is_noticed(run, tmp_path):
     other = create(tmp_path / "other", RECIPE | {"seed": 2})
-    shutil.copytree(run._saved("checkpoint")[0][0], other.folder / "checkpoint-000002-step-20")
+    shutil.copytree(run.saved("checkpoint")[0][0], other.folder / "checkpoint-000002-step-20")
     with pytest.raises(runs.BadRun, match="belongs to another run"):
         other.last()
 
 
 def test_the_damaged_does_not_push_out_the_good(run):
-    newest = run._saved("checkpoint")[0][0]
+    newest = run.saved("checkpoint")[0][0]
     (newest / "state.json").unlink()
     assert run.last().step == 10
     run.save(checkpoint(15))
-    assert [step for _, _, step in run._saved("checkpoint")] == [15, 10] and not newest.exists()
+    assert [step for _, _, step in run.saved("checkpoint")] == [15, 10] and not newest.exists()
 
 
 def test_a_reader_is_not_disturbed_by_whoever_trains(run):
@@ -614,7 +614,7 @@ def test_a_signed_header_that_is_malformed_is_refused_in_a_line(run, kind):
     [{"files": []}, {"extra": 1}, {"number": "1"}, {"metrics": {"bytes": -1}}, {"step": None}],
 )
 def test_a_signed_manifest_that_is_malformed_costs_one_checkpoint(run, change):
-    folder = run._saved("checkpoint")[0][0]
+    folder = run.saved("checkpoint")[0][0]
     manifest = storage.parse((folder / "manifest.json").read_bytes(), runs.FORMAT)
     (folder / "manifest.json").write_bytes(storage.document(manifest | change))
     assert run.last().step == 10 and len(run.warnings) == 1
@@ -704,7 +704,7 @@ def test_damaged_records_that_nobody_needs_are_no_obstacle(run):
 
 
 def test_a_checkpoint_of_before_records_had_a_checksum_is_read(run):
-    folder = run._saved("checkpoint")[0][0]
+    folder = run.saved("checkpoint")[0][0]
     manifest = storage.parse((folder / "manifest.json").read_bytes(), runs.FORMAT)
     del manifest["metrics"]
     (folder / "manifest.json").write_bytes(storage.document(manifest))
@@ -933,7 +933,7 @@ def plain(value):
 
 def forge(run, name, content, told):
     """Put a file into the newest checkpoint, with a manifest to match if whoever does it can."""
-    folder, number, step = run._saved("checkpoint")[0]
+    folder, number, step = run.saved("checkpoint")[0]
     (folder / name).write_bytes(content)
     if told and name != "manifest.json":
         files = {
@@ -951,7 +951,7 @@ def untrusted_failed(chance, folder, kind):
     run = runs.Run.open(folder)
     trace = folder.parent / "trace"
     content = kind(chance, trace)
-    newest = run._saved("checkpoint")[0][0]
+    newest = run.saved("checkpoint")[0][0]
     kept = {path: path.read_bytes() for path in files_of(folder)}
     name = chance.choice(
         ["model.safetensors", "state.json", "manifest.json", "optimizer.safetensors"]
@@ -1000,7 +1000,7 @@ def test_the_payload_would_act(tmp_path):
     "name", ["../secret.safetensors", "/etc/hostname", "a/b.safetensors", "model.bin", "", "é", "."]
 )
 def test_a_manifest_can_only_name_files_of_its_folder(run, name):
-    folder = run._saved("checkpoint")[0][0]
+    folder = run.saved("checkpoint")[0][0]
     manifest = storage.parse((folder / "manifest.json").read_bytes(), runs.FORMAT)
     manifest["files"][name] = {"bytes": 1, "sha256": "0"}
     (folder / "manifest.json").write_bytes(storage.document(manifest))
@@ -1008,7 +1008,7 @@ def test_a_manifest_can_only_name_files_of_its_folder(run, name):
 
 
 def test_links_are_not_followed(run, tmp_path):
-    newest = run._saved("checkpoint")[0][0]
+    newest = run.saved("checkpoint")[0][0]
     newest.rename(tmp_path / "elsewhere")
     newest.symlink_to(tmp_path / "elsewhere")
     assert run.last().step == 10 and "link" in run.warnings[0]
@@ -1027,7 +1027,7 @@ def test_files_get_the_mode_that_the_user_asks_for(run):
         run.save(checkpoint(30))
     finally:
         os.umask(mask)
-    folder = run._saved("checkpoint")[0][0]
+    folder = run.saved("checkpoint")[0][0]
     assert [stat.S_IMODE(p.stat().st_mode) for p in (folder, folder / "state.json")] == [
         0o750,
         0o640,

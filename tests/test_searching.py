@@ -30,7 +30,7 @@ def planned(space=SPACE, **changes):
         "tune": {"law": space},
         "budget": 4,
     }
-    return plans._built("p", content | changes, False)
+    return plans.parsed("p", content | changes, False)
 
 
 # Plans
@@ -338,7 +338,7 @@ def test_interrupted_again_and_again_and_with_two_jobs_the_table_is_the_same(ref
         assert not stopped.complete
     whole = run(plan, root=root, jobs=2)
     assert whole.complete and whole.chosen == undisturbed.chosen
-    one, other = (trials.table(trial, trials=100) for trial in (whole, undisturbed))
+    one, other = (trials.table(trial, resamples=100) for trial in (whole, undisturbed))
     assert one == other
 
 

@@ -34,7 +34,7 @@ def summarised(shifts, *, corpora=1, primary=None, signature=lambda corpus, meth
         "recipes": {f"corpus {k}": {"recipe": "toy-de-en"} for k in range(corpora)},
         "methods": {method: {} for method in shifts},
     }
-    plan = plans._built("p", content, False)
+    plan = plans.parsed("p", content, False)
     draw = np.random.default_rng(3)
     entries = [
         trials.Entry(
@@ -49,7 +49,7 @@ def summarised(shifts, *, corpora=1, primary=None, signature=lambda corpus, meth
         for seed in plan.seeds
     ]
     trial = trials.Trial(plan=plan, entries=entries, sources={}, references={}, chosen={})
-    return trial, trials.table(trial, trials=300)
+    return trial, trials.table(trial, resamples=300)
 
 
 METHODS = {"plain": 0.0, "control": 0.1, "linear": -0.4, "law": -1.0}
@@ -103,7 +103,7 @@ def uncorrected(trial, corpus, reference):
         if entry.corpus == corpus:
             scored = summary.score_of(entry.record, "bits-per-token")
             systems.setdefault(entry.method, []).append(scored)
-    return metrics.compare(systems, reference, trials=300)
+    return metrics.compare(systems, reference, resamples=300)
 
 
 def test_the_primary_contrast_is_not_corrected_and_its_control_waits_for_it():
@@ -225,7 +225,7 @@ def test_a_difference_of_degenerate_outputs_is_never_claimed(method):
         else entry
         for entry in trial.entries
     ]
-    table = trials.table(dataclasses.replace(trial, entries=entries), trials=300)
+    table = trials.table(dataclasses.replace(trial, entries=entries), resamples=300)
     law = table["law"].baseline
     assert not law.claimed and law.fault == f"{method}, seed 2: all are empty"
     assert table[method].cells["corpus 0"].faults == {2: "all are empty"}
@@ -234,7 +234,7 @@ def test_a_difference_of_degenerate_outputs_is_never_claimed(method):
 
 def plan_of(methods, **changes):
     content = {"title": "t", "recipes": ["toy-de-en"], "methods": methods, **changes}
-    return plans._built("p", content, False)
+    return plans.parsed("p", content, False)
 
 
 def test_the_primary_method_is_the_first_that_weighs_unless_it_is_named():

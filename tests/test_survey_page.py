@@ -485,7 +485,7 @@ def test_payloads_stay_text_on_the_page_of_the_tally(browser, tmp_path):
         tmp_path / "s", survey.design(systems, lines(3, seed=90), None, options)
     )
     answer_all(kept, lambda one, task, k: 1 + len(task.text) % 5, upto=4)
-    path = exports.save(survey.tally(kept, trials=100), tmp_path / "out")
+    path = exports.save(survey.tally(kept, resamples=100), tmp_path / "out")
     for one in (path, path.with_name("figure.svg")):
         with Visit(browser, one.as_uri()) as visit:
             visit.page.wait_for_load_state("load")
@@ -538,7 +538,7 @@ def test_the_page_of_the_tally_is_readable_everywhere(browser, tmp_path, shots):
     kept = made(tmp_path / "s", items=20, repeats=4, degraded=4)
     chance = iter(range(10**6))
     answer_all(kept, lambda one, task, k: 1 + next(chance) * 7 % 5)
-    path = exports.save(survey.tally(kept, trials=300), tmp_path / "out")
+    path = exports.save(survey.tally(kept, resamples=300), tmp_path / "out")
     for size, scheme in (("desk", "light"), ("phone", "dark")):
         with Visit(browser, path.as_uri(), size, scheme) as visit:
             assert visit.complaints == [] and visit.overflow() <= 0

@@ -37,16 +37,16 @@ def test_alpha_is_that_of_krippendorff(seed):
         value_domain=[1, 2, 3, 4, 5],
         level_of_measurement="ordinal",
     )
-    found = agreement.alpha(ratings, np.arange(ratings.shape[1]), trials=200)
+    found = agreement.alpha(ratings, np.arange(ratings.shape[1]), resamples=200)
     assert found.value == pytest.approx(expected, abs=1e-12)
     assert found.low <= found.value <= found.high
 
 
 def test_alpha_of_perfect_agreement_is_one_and_of_opposites_negative():
     same = np.array([[1, 2, 3, 4, 5]] * 3)
-    assert agreement.alpha(same, np.arange(5), trials=50).value == 1
+    assert agreement.alpha(same, np.arange(5), resamples=50).value == 1
     opposite = np.array([[1, 5, 1, 5], [5, 1, 5, 1]])
-    assert agreement.alpha(opposite, np.arange(4), trials=50).value < 0
+    assert agreement.alpha(opposite, np.arange(4), resamples=50).value < 0
 
 
 def test_an_undefined_alpha_says_why():
@@ -55,14 +55,14 @@ def test_an_undefined_alpha_says_why():
     constant = np.full((3, 4), 4)
     found = agreement.alpha(constant, np.arange(4))
     assert found.value is None and "every rating is 4" in found.reason
-    one_item = agreement.alpha(rated(0, missing=0), np.zeros(40, dtype=int), trials=50)
+    one_item = agreement.alpha(rated(0, missing=0), np.zeros(40, dtype=int), resamples=50)
     assert one_item.value is not None and one_item.low is None and "no interval" in one_item.reason
 
 
 def test_the_interval_of_alpha_is_wider_where_texts_come_in_few_items():
     ratings = rated(3, texts=60)
-    apart = agreement.alpha(ratings, np.arange(60), trials=2_000)
-    clustered = agreement.alpha(ratings, np.arange(60) // 15, trials=2_000)
+    apart = agreement.alpha(ratings, np.arange(60), resamples=2_000)
+    clustered = agreement.alpha(ratings, np.arange(60) // 15, resamples=2_000)
     assert apart.value == clustered.value
     assert clustered.high - clustered.low != apart.high - apart.low
 
@@ -101,7 +101,7 @@ def cube(seed, annotators=5, items=40, systems=3, effect=0.0):
 
 def test_an_interval_by_items_alone_is_that_of_scipy():
     ratings = cube(0, annotators=1, systems=1)
-    (mean,) = inference.means(ratings, trials=20_000)
+    (mean,) = inference.means(ratings, resamples=20_000)
     expected = stats.bootstrap(
         (ratings.ravel(),), np.mean, n_resamples=20_000, method="percentile", random_state=1
     ).confidence_interval
@@ -123,10 +123,10 @@ def test_missing_ratings_are_left_out_and_nothing_is_no_mean():
     ratings = cube(2)
     ratings[0, :20, 0] = np.nan
     ratings[:, :, 2] = np.nan
-    found = inference.means(ratings, trials=500)
+    found = inference.means(ratings, resamples=500)
     assert found[0].value == pytest.approx(np.nanmean(ratings[:, :, 0])) and found[0].count == 180
     assert found[2] is None
-    assert inference.difference(ratings, 2, 0, trials=500) is None
+    assert inference.difference(ratings, 2, 0, resamples=500) is None
 
 
 @pytest.mark.parametrize("size", [3, 7, 12])
@@ -153,7 +153,7 @@ def test_many_items_are_tested_as_scipy_does_but_for_chance():
 
 def test_no_difference_at_all_has_p_one():
     assert inference.permutation_p(np.zeros(30)) == 1.0
-    found = inference.difference(np.full((2, 5, 2), 3.0), 1, 0, trials=200)
+    found = inference.difference(np.full((2, 5, 2), 3.0), 1, 0, resamples=200)
     assert (found.value, found.p, found.smallest) == (0.0, 1.0, None)
 
 
@@ -175,7 +175,7 @@ def simulated(trials, effect, seed):
     covered = claimed = 0
     for number in range(trials):
         found = inference.difference(
-            cube(1_000 * seed + number, items=30, systems=2, effect=effect), 1, 0, trials=400
+            cube(1_000 * seed + number, items=30, systems=2, effect=effect), 1, 0, resamples=400
         )
         covered += found.low <= effect <= found.high
         claimed += found.p < 0.05
@@ -191,12 +191,12 @@ def test_intervals_hold_the_truth_and_nulls_are_seldom_claimed():
 def test_intervals_of_five_annotators_hold_the_truth():
     # With plain percentiles it would be 0.88; over a thousand surveys it is 0.94.
     truth = np.mean([cube(10**6 + k, items=100, systems=1).mean() for k in range(1_000)])
-    surveys = [inference.means(cube(k, systems=1), trials=400)[0] for k in range(150)]
+    surveys = [inference.means(cube(k, systems=1), resamples=400)[0] for k in range(150)]
     assert np.mean([mean.low <= truth <= mean.high for mean in surveys]) > 0.91
 
 
 def test_one_rating_has_no_interval():
-    (mean,) = inference.means(np.full((1, 1, 1), 4.0), trials=50)
+    (mean,) = inference.means(np.full((1, 1, 1), 4.0), resamples=50)
     assert (mean.value, mean.low, mean.high, mean.count) == (4.0, None, None, 1)
 
 
@@ -234,7 +234,7 @@ def found(tmp_path_factory):
 
 
 def test_a_tally_gives_means_differences_and_agreement(found):
-    counted = survey.tally(found, trials=2_000)
+    counted = survey.tally(found, resamples=2_000)
     assert counted.baseline == "system-1"
     for scored in counted.scales:
         better, other = scored.row("system-2"), scored.row("system-3")
@@ -256,12 +256,12 @@ def test_a_tally_gives_means_differences_and_agreement(found):
 def test_nothing_is_claimed_where_nothing_differs(tmp_path):
     kept = made(tmp_path / "s")
     answer_all(kept, lambda one, task, k: 3 + task.item % 2)
-    said = exports.sentence(survey.tally(kept, trials=200))
+    said = exports.sentence(survey.tally(kept, resamples=200))
     assert "On relevance, no system is shown to differ from system-1." in said
 
 
 def test_means_are_those_of_the_ratings_themselves(found):
-    counted = survey.tally(found, trials=200)
+    counted = survey.tally(found, resamples=200)
     design, answers = found.design, found.answers()
     for number, scored in enumerate(counted.scales):
         for place, system in enumerate(design.systems):
@@ -277,7 +277,7 @@ def test_means_are_those_of_the_ratings_themselves(found):
 
 
 def test_p_values_are_corrected_over_systems_and_scales_by_holm(found):
-    counted = survey.tally(found, trials=2_000)
+    counted = survey.tally(found, resamples=2_000)
     known = [row.difference for scored in counted.scales for row in scored.rows if row.difference]
     assert len(known) == 4
     expected = multitest.multipletests([one.p for one in known], method="holm")[1]
@@ -285,8 +285,8 @@ def test_p_values_are_corrected_over_systems_and_scales_by_holm(found):
 
 
 def test_the_same_ratings_give_the_same_tally_and_people_can_be_left_out(found):
-    assert survey.tally(found, trials=300) == survey.tally(found, trials=300)
-    fewer = survey.tally(found, without=["ben"], trials=300)
+    assert survey.tally(found, resamples=300) == survey.tally(found, resamples=300)
+    fewer = survey.tally(found, without=["ben"], resamples=300)
     assert fewer.without == ("ben",)
     assert fewer.scales[0].row("system-2").mean.count == 60
     assert "Left out by choice: ben." in fewer.notes
@@ -299,7 +299,7 @@ def test_the_same_ratings_give_the_same_tally_and_people_can_be_left_out(found):
 
 
 def test_the_reference_can_be_what_others_are_compared_with(found):
-    counted = survey.tally(found, baseline=survey.REFERENCE, trials=300)
+    counted = survey.tally(found, baseline=survey.REFERENCE, resamples=300)
     assert all(row.difference for row in counted.scales[0].rows if row.system != survey.REFERENCE)
 
 
@@ -312,10 +312,10 @@ def test_texts_that_check_annotators_do_not_count_for_systems(found):
 def test_a_survey_that_is_half_rated_says_how_far_it_is(tmp_path):
     found = made(tmp_path / "s")
     answer_all(found, lambda one, *_: 3 if one.id == "a1" else 4, upto=10)
-    counted = survey.tally(found, trials=200)
+    counted = survey.tally(found, resamples=200)
     assert counted.notes[0] == "76 texts are not rated yet: anna (10 of 48), ben (10 of 48)."
     assert any("No text checks" in note for note in counted.notes)
-    alone = survey.tally(found, without=["ben"], trials=200)
+    alone = survey.tally(found, without=["ben"], resamples=200)
     assert any("Only one annotator" in note for note in alone.notes)
     assert any("Alpha of fluency is undefined: no text was rated by two" in n for n in alone.notes)
 
@@ -326,7 +326,7 @@ def test_texts_written_alike_count_for_every_system(tmp_path):
     design = survey.design({"a": same, "b": same}, lines(12, seed=1), None, options)
     found = survey.Survey.create(tmp_path / "s", design)
     answer_all(found, lambda *_: 4)
-    counted = survey.tally(found, trials=200)
+    counted = survey.tally(found, resamples=200)
     assert [row.mean.count for row in counted.scales[0].rows] == [24, 24]
     assert counted.scales[0].rows[1].difference.p == 1.0
     assert any("written alike" in note for note in counted.notes)
@@ -419,7 +419,7 @@ def nasty(tmp_path):
     found = survey.Survey.create(tmp_path / "n", design)
     chance = random.Random(2)
     answer_all(found, lambda *_: chance.randint(1, 5))
-    return survey.tally(found, trials=300)
+    return survey.tally(found, resamples=300)
 
 
 def test_names_are_escaped_in_every_format(nasty, tmp_path):
@@ -437,7 +437,7 @@ def test_names_are_escaped_in_every_format(nasty, tmp_path):
 
 
 def test_the_rows_of_table_2_are_as_in_the_paper(found):
-    counted = survey.tally(found, trials=500)
+    counted = survey.tally(found, resamples=500)
     markdown, latex = exports.markdown(counted), exports.latex(counted)
     head, _, *rows = markdown.split("\n\n")[0].splitlines()
     assert head == "| Model | Fluency | Relevance |"
@@ -450,7 +450,7 @@ def test_the_rows_of_table_2_are_as_in_the_paper(found):
 
 
 def test_the_terminal_shows_every_number(found):
-    said = exports.text(survey.tally(found, trials=300))
+    said = exports.text(survey.tally(found, resamples=300))
     for word in (
         "Fluency",
         "Relevance",
@@ -465,7 +465,7 @@ def test_the_terminal_shows_every_number(found):
 
 
 def test_the_figure_shows_every_share_and_stands_alone(found):
-    counted = survey.tally(found, trials=300)
+    counted = survey.tally(found, resamples=300)
     picture = exports.svg(counted)
     assert picture.startswith("<svg xmlns") and picture.count("<rect") > 8 * 3
     row = counted.scales[0].row("system-1")
@@ -476,7 +476,7 @@ def test_the_figure_shows_every_share_and_stands_alone(found):
 
 
 def test_the_data_sheet_says_what_is_known_and_marks_what_is_not(found):
-    sheet = datasheet.markdown(survey.tally(found, trials=300))
+    sheet = datasheet.markdown(survey.tally(found, resamples=300))
     for fact in ("30 of 60 lines", "seed 1", "Latin square", "6 repeated texts", "5 degraded"):
         assert fact in sheet
     assert sheet.count(datasheet.OPEN) > 8

@@ -274,7 +274,7 @@ def test_few_words_are_learnt_from_as_they_are(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(vocabularies, "LEARNT_FROM", sum(counts.values()))
     assert text.Subwords(size=300).learn(counts) == whole
     monkeypatch.setattr(vocabularies, "LEARNT_FROM", sum(counts.values()) - 1)
-    assert dict(vocabularies._thinned(counts, sum(counts.values()))) != counts
+    assert dict(vocabularies.thinned(counts, sum(counts.values()))) != counts
 
 
 def test_thinned_counts_are_in_proportion_and_do_not_depend_on_order(
@@ -284,7 +284,7 @@ def test_thinned_counts_are_in_proportion_and_do_not_depend_on_order(
     items = list(zipf(rng, 5000).items())
     total = sum(n for _, n in items)
     monkeypatch.setattr(vocabularies, "LEARNT_FROM", 10_000)
-    thinned = dict(vocabularies._thinned(dict(items), total))
+    thinned = dict(vocabularies.thinned(dict(items), total))
     assert sum(thinned.values()) == 10_000
     share = 10_000 / total
     assert all(abs(thinned.get(word, 0) - n * share) < 1 for word, n in items)
@@ -292,7 +292,7 @@ def test_thinned_counts_are_in_proportion_and_do_not_depend_on_order(
         both = [sum(n for w, n in c if w.startswith(start)) for c in (thinned.items(), items)]
         assert abs(both[0] - both[1] * share) < 1
     rng.shuffle(items)
-    assert dict(vocabularies._thinned(dict(items), total)) == thinned
+    assert dict(vocabularies.thinned(dict(items), total)) == thinned
 
 
 def test_subwords_of_thinned_counts_spell_as_shortly_with_every_character(

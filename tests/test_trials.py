@@ -83,7 +83,7 @@ def test_a_trial_fills_the_table_and_a_failed_run_stops_no_other(reference):
     failures = {(e.method, e.seed): e.failure for e in trial.entries if e.record is None}
     assert set(failures) == {("broken", 1), ("broken", 2)}
     assert {failure.code for failure in failures.values()} == {7}
-    table = trials.table(trial, trials=200)
+    table = trials.table(trial, resamples=200)
     assert [row.method for row in table.rows] == ["plain", "matched", "exponential", "broken"]
     cell = table["exponential"].cells["toy-de-en"]
     assert len(cell.values) == 2 and cell.deviation is not None
@@ -460,7 +460,7 @@ def test_methods_scored_in_another_way_are_not_compared(reference):
         scores["test"]["perplexity"] = replace(scores["test"]["perplexity"], signature="another")
         return replace(entry, record=replace(entry.record, scores=scores))
 
-    table = trials.table(replace(trial, entries=[*map(changed, trial.entries)]), trials=200)
+    table = trials.table(replace(trial, entries=[*map(changed, trial.entries)]), resamples=200)
     row = table["exponential"].cells["toy-de-en"]
     assert row.baseline is None and row.control is None and row.mean is not None
     assert table["matched"].cells["toy-de-en"].baseline is not None
@@ -519,7 +519,7 @@ def test_stopped_and_killed_midway_a_trial_goes_on_to_the_same_table(reference, 
     assert whole.complete
     assert values(whole) == values(undisturbed)
     same = dataclasses.replace(undisturbed, plan=plan, entries=undisturbed.entries[:6])
-    one, other = (trials.table(t, trials=200) for t in (whole, same))
+    one, other = (trials.table(t, resamples=200) for t in (whole, same))
     for row in one.rows:
         cells = [table[row.method].cells["toy-de-en"] for table in (one, other)]
         timeless = [dataclasses.replace(cell, seconds=None) for cell in cells]
@@ -693,7 +693,7 @@ def test_a_bad_plan_is_refused_in_a_line(change, message):
     content = {"title": "t", "recipes": ["toy-de-en"], "methods": {"plain": {}}} | change
     with pytest.raises(trials.BadPlan) as caught:
         keys.strict("", content, plans.KEYS)
-        plans._built("bad", content, False)
+        plans.parsed("bad", content, False)
     assert message in str(caught.value)
     assert len(str(caught.value).splitlines()) <= 3
 
@@ -805,7 +805,7 @@ def test_a_control_is_of_the_kind_that_the_plan_says(kind):
             "control": control,
         },
     }
-    plan = plans._built("p", content, False)
+    plan = plans.parsed("p", content, False)
     job = graph.run(plan, recipes.load, "toy-de-en", "control", 1, {})
     resolved = recipes.load(job.recipe, job.overrides).values
     assert resolved["terms.0.weighting.name"] == kind
@@ -813,7 +813,7 @@ def test_a_control_is_of_the_kind_that_the_plan_says(kind):
     assert resolved["terms.0.weighting.of.radius"] == 2.0
     control["kind"] = "mached"
     with pytest.raises(trials.BadPlan, match="matched"):
-        plans._built("p", content, False)
+        plans.parsed("p", content, False)
 
 
 def test_help_does_not_wait_for_torch():
@@ -843,7 +843,7 @@ def test_a_table_compares_with_the_baseline_and_with_the_control():
         "methods": {"plain": {}, "better": {}, "control": {"matches": "better"}, "late": {}},
         "published_only": {"BT": {"toy-de-en": 30}},
     }
-    plan = plans._built("p", content, False)
+    plan = plans.parsed("p", content, False)
     shifts = {"plain": 0.0, "better": 0.9, "control": 0.0}
     entries = [
         trials.Entry(
@@ -857,7 +857,7 @@ def test_a_table_compares_with_the_baseline_and_with_the_control():
         for seed in plan.seeds
     ]
     trial = trials.Trial(plan=plan, entries=entries, sources={}, references={}, chosen={})
-    table = trials.table(trial, trials=500)
+    table = trials.table(trial, resamples=500)
     better, control = (table[m].cells["toy-de-en"] for m in ("better", "control"))
     assert better.baseline.claimed and better.control.claimed
     assert better.baseline.difference > 0 and better.baseline.test.minimum_detectable_effect > 0

@@ -203,7 +203,7 @@ class Client:
         if response.status != 200:
             reason = self._without_key(f"status {response.status} {_message(raw)}".strip())
             if response.status in AGAIN:
-                raise _Failed(reason, _seconds(response.getheader("Retry-After")))
+                raise _Failed(reason, retry_after(response.getheader("Retry-After")))
             raise EndpointError(f"{self.settings.url} refuses: {reason}")
         return _text(raw)
 
@@ -306,7 +306,7 @@ def _brief(error: Exception) -> str:
     return " ".join(str(said).split())[:160].lower()
 
 
-def _seconds(written: str | None) -> float:
+def retry_after(written: str | None) -> float:
     """Read a Retry-After in seconds; dates are for others to read."""
     try:
         return max(0.0, min(float(written or 0), _LONGEST_WAIT))

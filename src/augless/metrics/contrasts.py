@@ -142,7 +142,7 @@ def compare(
     *,
     alpha: float = 0.05,
     power: float = 0.8,
-    trials: int = 2000,
+    resamples: int = 2000,
 ) -> dict[str, Difference]:
     """Compare each system with the baseline on one corpus, not corrected for their number.
 
@@ -154,11 +154,13 @@ def compare(
     theirs = systems[baseline]
     if len(theirs) == 1:
         return {
-            name: _of_models(ours, theirs, alpha=alpha, power=power, trials=trials)
+            name: _of_models(ours, theirs, alpha=alpha, power=power, resamples=resamples)
             for name, ours in others.items()
         }
     # Also refuses what does not compare.
-    shared = {name: sentence_variance(one, theirs, trials=trials) for name, one in others.items()}
+    shared = {
+        name: sentence_variance(one, theirs, resamples=resamples) for name, one in others.items()
+    }
     values = {name: [score.value for score in system] for name, system in systems.items()}
     return {
         name: difference(
@@ -168,19 +170,19 @@ def compare(
     }
 
 
-def sentence_variance(a: System, b: System, *, trials: int = 2000) -> float:
+def sentence_variance(a: System, b: System, *, resamples: int = 2000) -> float:
     """Return the variance of a difference over test sets that all seeds share, var g / N."""
-    drawn = paired_bootstrap(a, b, trials=trials)
+    drawn = paired_bootstrap(a, b, resamples=resamples)
     return max(0.0, drawn.deviation**2 - drawn.between_seeds**2 / len(a))
 
 
-def _of_models(a: System, b: System, *, alpha: float, power: float, trials: int) -> Difference:
+def _of_models(a: System, b: System, *, alpha: float, power: float, resamples: int) -> Difference:
     """Compare two models by sentences: p by swaps, the interval by a bootstrap."""
-    drawn = paired_bootstrap(a, b, trials=trials)
+    drawn = paired_bootstrap(a, b, resamples=resamples)
     degrees = max(1, len(a[0].statistics) - 1)
     variance = drawn.deviation**2
     found = _judged(drawn.difference, variance, degrees, alpha=alpha, power=power)
-    p = approximate_randomisation(a, b, trials=trials).p
+    p = approximate_randomisation(a, b, resamples=resamples).p
     return replace(found, p=p, corrected_p=p, test="sentences", sentence_variance=variance)
 
 
@@ -311,7 +313,7 @@ def corrected(
     p_values = holm([differences[name].p for name in others])
     for name, p in zip(others, p_values, strict=True):
         one = differences[name]
-        seen = _detectable(one.deviation, one.degrees, alpha / len(others), power)
+        seen = detectable(one.deviation, one.degrees, alpha / len(others), power)
         found[name] = replace(one, corrected_p=max(p, one.p), minimum_detectable_effect=seen)
     return {name: found[name] for name in differences}
 
@@ -333,7 +335,7 @@ def seeds_needed(
 
     def seen(seeds: int) -> bool:
         deviation = math.sqrt(sentence_variance + 2 * variance / seeds)
-        return _detectable(deviation, (methods - 1) * (seeds - 1), alpha, power) <= effect
+        return detectable(deviation, (methods - 1) * (seeds - 1), alpha, power) <= effect
 
     if not seen(most):
         return None
@@ -361,12 +363,12 @@ def _judged(
         corrected_p=p,
         degrees=degrees,
         deviation=deviation,
-        minimum_detectable_effect=_detectable(deviation, degrees, alpha, power),
+        minimum_detectable_effect=detectable(deviation, degrees, alpha, power),
         test="two-way",
     )
 
 
-def _detectable(deviation: float, degrees: float, alpha: float, power: float) -> float:
+def detectable(deviation: float, degrees: float, alpha: float, power: float) -> float:
     """Return the smallest true difference found with a power, by bisection of the noncentral t."""
     from scipy import special
 

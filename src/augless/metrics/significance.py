@@ -35,10 +35,10 @@ from augless.metrics.scores import BadScores, Score
 
 Floats = NDArray[np.float64]
 System = Sequence[Score]
-# Makes weights of sentences in the next trials: (generator, trials, N) -> (trials, N).
+# Makes weights of sentences in the next ones: (generator, resamples, N) -> (resamples, N).
 Weights = Callable[[np.random.Generator, int, int], Floats]
 
-# Choice: entries of a chunk of weights, 16 MB, whatever the number of trials and sentences.
+# Choice: entries of a chunk of weights, 16 MB, whatever the number of resamples and sentences.
 CHUNK_ENTRIES = 2**21
 
 
@@ -51,34 +51,34 @@ class PairedTest:
     p: float
     """the chance of a difference as large in either direction if there were none"""
     deviation: float
-    """the standard deviation of the difference over trials"""
+    """the standard deviation of the difference over resamples"""
     between_seeds: float
     """that of one seed's difference around the mean of seeds; 0 where a seed is alone"""
 
 
-def _swaps(generator: np.random.Generator, trials: int, sentences: int) -> Floats:
-    bits = np.frombuffer(generator.bytes(trials * -(-sentences // 8)), dtype=np.uint8)
-    return np.unpackbits(bits.reshape(trials, -1), axis=1, count=sentences).astype(np.float64)
+def _swaps(generator: np.random.Generator, resamples: int, sentences: int) -> Floats:
+    bits = np.frombuffer(generator.bytes(resamples * -(-sentences // 8)), dtype=np.uint8)
+    return np.unpackbits(bits.reshape(resamples, -1), axis=1, count=sentences).astype(np.float64)
 
 
-def _draws(generator: np.random.Generator, trials: int, sentences: int) -> Floats:
-    drawn = generator.integers(sentences, size=(trials, sentences))
-    drawn += np.arange(0, trials * sentences, sentences)[:, None]
-    counts = np.bincount(drawn.ravel(), minlength=trials * sentences)
-    return counts.reshape(trials, sentences).astype(np.float64)
+def _draws(generator: np.random.Generator, resamples: int, sentences: int) -> Floats:
+    drawn = generator.integers(sentences, size=(resamples, sentences))
+    drawn += np.arange(0, resamples * sentences, sentences)[:, None]
+    counts = np.bincount(drawn.ravel(), minlength=resamples * sentences)
+    return counts.reshape(resamples, sentences).astype(np.float64)
 
 
-def _weighted(table: Floats, weights: Weights, trials: int, seed: int) -> Floats:
-    """Sum statistics under the weights of each trial, (S, N, K) -> (trials, S, K)."""
-    if trials < 1:
-        raise BadScores(f"{trials} trials are none")
+def _weighted(table: Floats, weights: Weights, resamples: int, seed: int) -> Floats:
+    """Sum statistics under the weights of each resample, (S, N, K) -> (resamples, S, K)."""
+    if resamples < 1:
+        raise BadScores(f"{resamples} resamples are none")
     generator = np.random.default_rng(seed)
     seeds, sentences, kinds = table.shape
     columns = table.transpose(1, 0, 2).reshape(sentences, seeds * kinds)
     step = max(1, CHUNK_ENTRIES // sentences)
-    sizes = [min(step, trials - start) for start in range(0, trials, step)]
+    sizes = [min(step, resamples - start) for start in range(0, resamples, step)]
     sums = [weights(generator, size, sentences) @ columns for size in sizes]
-    return np.concatenate(sums).reshape(trials, seeds, kinds)
+    return np.concatenate(sums).reshape(resamples, seeds, kinds)
 
 
 def _table(system: System) -> Floats:
@@ -108,36 +108,36 @@ def _tables(a: System, b: System) -> tuple[scores.Metric, Floats, Floats]:
 
 
 def approximate_randomisation(
-    a: System, b: System, *, trials: int = 10_000, seed: int = 0
+    a: System, b: System, *, resamples: int = 10_000, seed: int = 0
 ) -> PairedTest:
     """Test a difference by swapping the outputs of sentences between two systems.
 
     Each trial swaps each sentence with probability 1/2, for all seeds at once (see the module).
-    p = (1 + trials with |D*| >= |D|) / (1 + trials), which is exact for any number of trials.
+    p = (1 + resamples with |D*| >= |D|) / (1 + resamples), which is exact for any number of them.
     """
     metric, left, right = _tables(a, b)
     total_a, total_b = left.sum(1), right.sum(1)
-    moved = _weighted(left - right, _swaps, trials, seed)
+    moved = _weighted(left - right, _swaps, resamples, seed)
     null = metric.value(total_a - moved) - metric.value(total_b + moved)
     return _paired_test(metric.value(total_a), metric.value(total_b), null)
 
 
-def paired_bootstrap(a: System, b: System, *, trials: int = 10_000, seed: int = 0) -> PairedTest:
+def paired_bootstrap(a: System, b: System, *, resamples: int = 10_000, seed: int = 0) -> PairedTest:
     """Test a difference by drawing test sets of N sentences with replacement.
 
     Drawn differences are spread around D as D would be around 0 under the null:
-    p = (1 + trials with |D* - D| >= |D|) / (1 + trials). Two-sided; sacreBLEU counts one tail of
-    the same distribution, and so prints half of this.
+    p = (1 + resamples with |D* - D| >= |D|) / (1 + resamples). Two-sided; sacreBLEU counts one tail
+    of the same distribution, and so prints half of this.
     """
     metric, left, right = _tables(a, b)
-    drawn = _weighted(np.concatenate([left, right]), _draws, trials, seed)
+    drawn = _weighted(np.concatenate([left, right]), _draws, resamples, seed)
     drawn_a, drawn_b = np.split(metric.value(drawn), 2, axis=1)
     values = metric.value(left.sum(1)), metric.value(right.sum(1))
     return _paired_test(*values, drawn_a - drawn_b - (values[0] - values[1]))
 
 
 def _paired_test(a: Floats, b: Floats, null: Floats) -> PairedTest:
-    """Conclude from values, (S,) and (S,), and differences of seeds under the null, (trials, S)."""
+    """Conclude from values, (S,) and (S,), and differences under the null, (resamples, S)."""
     difference = float(a.mean() - b.mean())
     scale = float(np.abs(a).mean() + np.abs(b).mean())
     pooled = null.mean(1)
@@ -148,11 +148,11 @@ def _paired_test(a: Floats, b: Floats, null: Floats) -> PairedTest:
 
 
 def interval(
-    score: Score, *, confidence: float = 0.95, trials: int = 10_000, seed: int = 0
+    score: Score, *, confidence: float = 0.95, resamples: int = 10_000, seed: int = 0
 ) -> tuple[float, float]:
     """Give the interval that a score falls in on other test sets, by percentile bootstrap."""
     table = _table([score])
-    values = score.metric.value(_weighted(table, _draws, trials, seed))[:, 0]
+    values = score.metric.value(_weighted(table, _draws, resamples, seed))[:, 0]
     low, high = np.quantile(values, [(1 - confidence) / 2, (1 + confidence) / 2])
     return float(low), float(high)
 

@@ -182,7 +182,7 @@ class Run:
 
     def forget(self) -> None:
         """Remove all checkpoints: a finished run goes on from none. Its best model stays."""
-        for path, _, _ in self._saved("checkpoint"):
+        for path, _, _ in self.saved("checkpoint"):
             self._discard(path, "save")
 
     def save_best(self, tensors: Mapping[str, Tensor], state: Table) -> None:
@@ -289,7 +289,7 @@ class Run:
             records.append((record, line + b"\n"))
         return records
 
-    def _saved(self, series: str) -> list[tuple[Path, int, int]]:
+    def saved(self, series: str) -> list[tuple[Path, int, int]]:
         """List folders with their number and step, the last written first."""
         matches = ((p, _SAVED.fullmatch(p.name)) for p in self.folder.glob(f"{series}-*"))
         found = [(path, int(match[1]), int(match[2])) for path, match in matches if match]
@@ -305,7 +305,7 @@ class Run:
         if self._locked:  # nobody else writes: what lies aside was left by a process that died
             renaming.clear(self.folder, ".", sure=True)
         # Numbered by when they were written, so that a step can be saved again after a fall back.
-        number = max((n for _, n, _ in self._saved(series)), default=0) + 1
+        number = max((n for _, n, _ in self.saved(series)), default=0) + 1
         manifest: dict[str, Any] = {"format": FORMAT, "run": self.fingerprint, "series": series}
         manifest |= {"number": number, "step": step, "files": {}}
         if series == "checkpoint":
@@ -322,7 +322,7 @@ class Run:
             storage.create(aside / _MANIFEST, storage.document(manifest))
             storage.sync(aside)
         renaming.crash_point(f"{verb}-durable")
-        there = [path for path, _, _ in self._saved(series)]
+        there = [path for path, _, _ in self.saved(series)]
         kept = [path for path in there if path not in self._damaged][:keep]
         for old in [path for path in there if path not in kept]:
             self._discard(old, verb)
@@ -343,7 +343,7 @@ class Run:
     def _newest(self, series: str) -> Checkpoint | None:
         tried: dict[Path, str] = {}
         # Listed anew each time: whoever trains may meanwhile have replaced what was there.
-        while fresh := [entry for entry in self._saved(series) if entry[0] not in tried]:
+        while fresh := [entry for entry in self.saved(series) if entry[0] not in tried]:
             path = fresh[0][0]
             try:
                 with renaming.blaming(path):

@@ -59,7 +59,7 @@ def alphas(sums: Floats) -> Floats:
 
 
 def alpha(
-    ratings: Ratings, items: NDArray[np.int64], *, trials: int = 10_000, seed: int = 0
+    ratings: Ratings, items: NDArray[np.int64], *, resamples: int = 10_000, seed: int = 0
 ) -> Agreement:
     """Give ordinal alpha with a 95 % interval, by drawing items with replacement.
 
@@ -81,7 +81,7 @@ def alpha(
         )
         return Agreement(value=None, reason=reason)
     drawn = np.random.default_rng(seed).multinomial(
-        len(numbers), np.full(len(numbers), 1 / len(numbers)), size=trials
+        len(numbers), np.full(len(numbers), 1 / len(numbers)), size=resamples
     )
     values = alphas((drawn @ by_item).reshape(-1, POINTS, POINTS))
     values = values[~np.isnan(values)]

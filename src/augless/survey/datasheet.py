@@ -174,7 +174,7 @@ def _criteria(found: Tally) -> list[Question]:
         (
             "Intervals:",
             "95 %, bootstrap that draws items and annotators with replacement "
-            f"({inference.TRIALS:,} draws).",
+            f"({inference.RESAMPLES:,} draws).",
         ),
         (
             "Tests:",

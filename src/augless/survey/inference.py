@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 
-TRIALS = 10_000
+RESAMPLES = 10_000
 LEVEL, POWER = 0.05, 0.8
 
 
@@ -53,9 +53,9 @@ class Difference:
     items: int
 
 
-def means(cube: Floats, *, trials: int = TRIALS, seed: int = 0) -> list[Mean | None]:
+def means(cube: Floats, *, resamples: int = RESAMPLES, seed: int = 0) -> list[Mean | None]:
     """Give every system's mean, (A, I, S) -> (S,); None where nothing was rated."""
-    drawn = _drawn(cube, trials, seed)
+    drawn = _drawn(cube, resamples, seed)
     found: list[Mean | None] = []
     for system in range(cube.shape[2]):
         ratings = cube[:, :, system]
@@ -84,7 +84,7 @@ def difference(
     baseline: int,
     *,
     comparisons: int = 1,
-    trials: int = TRIALS,
+    resamples: int = RESAMPLES,
     seed: int = 0,
 ) -> Difference | None:
     """Compare two systems; None where no annotator rated both of an item.
@@ -95,8 +95,8 @@ def difference(
     if not len(per_item):
         return None
     apart = cube[:, :, system] - cube[:, :, baseline]
-    low, high = _ends(_drawn(apart[:, :, None], trials, seed)[:, 0], apart)
-    p = permutation_p(per_item, trials=trials, seed=seed)
+    low, high = _ends(_drawn(apart[:, :, None], resamples, seed)[:, 0], apart)
+    p = permutation_p(per_item, resamples=resamples, seed=seed)
     return Difference(
         value=float(per_item.mean()),
         low=low,
@@ -108,38 +108,38 @@ def difference(
     )
 
 
-def permutation_p(differences: Floats, *, trials: int = TRIALS, seed: int = 0) -> float:
+def permutation_p(differences: Floats, *, resamples: int = RESAMPLES, seed: int = 0) -> float:
     """Test a mean difference by turning signs: all ways where they are few, else drawn ones.
 
     p is the share of ways with a mean as far from 0; of drawn ways, the one that was seen counts
-    in, (1 + extreme) / (1 + trials), which is exact for any number of them.
+    in, (1 + extreme) / (1 + resamples), which is exact for any number of them.
     """
     moved = differences[differences != 0]
     size = len(moved)
     # Rounding must not decide between equals.
     bound = abs(float(moved.sum())) - 1e-9 * float(np.abs(moved).sum())
-    if 2**size <= trials:
+    if 2**size <= resamples:
         ways = np.arange(2**size)[:, None] >> np.arange(size) & 1
         sums = np.abs((1.0 - 2.0 * ways) @ moved)
         return float((sums >= bound).mean())
     generator = np.random.default_rng(seed)
     extreme = 0
     step = max(1, (1 << 21) // size)
-    for start in range(0, trials, step):
-        signs = generator.integers(0, 2, (min(step, trials - start), size)) * 2.0 - 1.0
+    for start in range(0, resamples, step):
+        signs = generator.integers(0, 2, (min(step, resamples - start), size)) * 2.0 - 1.0
         extreme += int((np.abs(signs @ moved) >= bound).sum())
-    return (1 + extreme) / (1 + trials)
+    return (1 + extreme) / (1 + resamples)
 
 
-def _drawn(cube: Floats, trials: int, seed: int) -> Floats:
-    """Draw means of items and annotators with replacement, (A, I, S) -> (trials, S)."""
+def _drawn(cube: Floats, resamples: int, seed: int) -> Floats:
+    """Draw means of items and annotators with replacement, (A, I, S) -> (resamples, S)."""
     annotators, items, systems = cube.shape
     generator = np.random.default_rng(seed)
     of_annotators, of_items = (
-        generator.multinomial(n, np.full(n, 1 / n), size=trials).astype(np.float64)
+        generator.multinomial(n, np.full(n, 1 / n), size=resamples).astype(np.float64)
         for n in (annotators, items)
     )
-    found = np.empty((trials, systems))
+    found = np.empty((resamples, systems))
     for system in range(systems):
         ratings = cube[:, :, system]
         rated = ~np.isnan(ratings)
@@ -153,7 +153,7 @@ def _drawn(cube: Floats, trials: int, seed: int) -> Floats:
 
 
 def _ends(drawn: Floats, ratings: Floats) -> tuple[float | None, float | None]:
-    """Return the ends of a 95 % interval from drawn means, (trials,), of ratings (A, I)."""
+    """Return the ends of a 95 % interval from drawn means, (resamples,), of ratings (A, I)."""
     from scipy import special  # late: help must be fast
 
     freedom = _freedom(ratings)

@@ -92,7 +92,7 @@ def tally(
     *,
     baseline: str | None = None,
     without: Collection[str] = (),
-    trials: int = inference.TRIALS,
+    resamples: int = inference.RESAMPLES,
 ) -> Tally:
     """Count what was rated so far; the same ratings give the same numbers."""
     design, answers = survey.design, survey.answers()
@@ -110,7 +110,7 @@ def tally(
     if not heard:
         raise BadOptions("every annotator who rated anything is left out")
     scales = [
-        _scored(design, number, heard, answers, first, trials)
+        _scored(design, number, heard, answers, first, resamples)
         for number in range(len(design.scales))
     ]
     found = Tally(
@@ -155,13 +155,13 @@ def _scored(
     heard: Sequence[Annotator],
     answers: Answers,
     baseline: str,
-    trials: int,
+    resamples: int,
 ) -> Scored:
     ratings = table(design, number, heard, answers)
     sorted_ = cube(design, ratings)
     base = design.systems.index(baseline)
     compared = [s for s in design.systems if s not in (baseline, design.reference)]
-    means = inference.means(sorted_, trials=trials)
+    means = inference.means(sorted_, resamples=resamples)
     rows = []
     for place, (system, mean) in enumerate(zip(design.systems, means, strict=True)):
         column = sorted_[:, :, place]
@@ -175,7 +175,7 @@ def _scored(
                     place,
                     base,
                     comparisons=len(compared) * len(design.scales),
-                    trials=trials,
+                    resamples=resamples,
                 )
                 if system in compared
                 else None,
@@ -187,7 +187,7 @@ def _scored(
         scale=design.scales[number].name,
         question=design.scales[number].question,
         rows=rows,
-        alpha=agreement.alpha(ratings, whose, trials=trials),
+        alpha=agreement.alpha(ratings, whose, resamples=resamples),
         kappas={
             (heard[a].name, heard[b].name): agreement.kappa(ratings[a], ratings[b])
             for a, b in pairs

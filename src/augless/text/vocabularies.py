@@ -124,7 +124,7 @@ def _one_thread() -> Iterator[None]:
             os.environ[name] = before
 
 
-def _thinned(counts: Mapping[str, int], total: int) -> Iterator[tuple[str, int]]:
+def thinned(counts: Mapping[str, int], total: int) -> Iterator[tuple[str, int]]:
     """Yield words with counts that add up to `LEARNT_FROM`, if there are more: every k-th one.
 
     Systematic sampling of the occurrences in the order of the words' spelling: without chance,
@@ -179,7 +179,7 @@ class Subwords(Knobs):
         def repeated() -> Iterator[str]:
             # The library counts words itself and takes no counts. It counts one long string of
             # the same word twice as fast as many short strings.
-            for word, n in _thinned(counts, total):
+            for word, n in thinned(counts, total):
                 for part in _parts(word):
                     for start in range(0, n, 4096):
                         yield (part + "\n") * min(4096, n - start)

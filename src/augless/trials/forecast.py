@@ -26,7 +26,8 @@ DONE = "done"
 STEPS, WARM = 8, 2
 SENTENCES = 32
 SAVES = 3
-"""of a checkpoint's size in an epoch: before and after its validation, and the best model"""
+"""files of a checkpoint's size that an epoch writes: one before its validation, one after, and the
+best model"""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -221,7 +221,7 @@ class Plan:
                 raise BadPlan(f"{override!r} is not key=value, such as seeds=[1]")
             keys.assign(content, key, reading.toml_value(value))
         keys.strict("", content, KEYS)
-        return _built(name, content, small, quoted)
+        return parsed(name, content, small, quoted)
 
     def as_toml(self) -> str:
         """Write the plan, at the scale it has, so that it is read back as it is."""
@@ -300,7 +300,8 @@ def _read(plan: str) -> tuple[str, dict[str, Any]]:
     return plan, tomllib.loads((_folder() / f"{plan}.toml").read_text("utf-8"))
 
 
-def _built(name: str, content: Mapping[str, Any], small: bool, quoted: str = _METRIC) -> Plan:
+def parsed(name: str, content: Mapping[str, Any], small: bool, quoted: str = _METRIC) -> Plan:
+    """Make a plan of what its file says; a mistake names its key."""
     for key in ("title", "recipes", "methods"):
         if key not in content:
             raise BadPlan(f"{name}: {key} is not given")

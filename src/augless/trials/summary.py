@@ -143,7 +143,7 @@ class Table:
         return next(row for row in self.rows if row.method == method)
 
 
-def table(trial: Trial, *, trials: int = 2000) -> Table:
+def table(trial: Trial, *, resamples: int = 2000) -> Table:
     """Summarise a trial; the same trial gives the same table."""
     plan = trial.plan
     done: dict[tuple[str, str], dict[int, Record]] = {}
@@ -155,7 +155,7 @@ def table(trial: Trial, *, trials: int = 2000) -> Table:
         elif entry.failure is not None:
             failures.setdefault(key, {})[entry.seed] = entry.failure
     faults = _faults(trial, done)
-    single, overall = _corrected(plan, _compared(plan, done, faults, trials))
+    single, overall = _corrected(plan, _compared(plan, done, faults, resamples))
     warnings, rows = [], []
     for method in plan.methods:
         cells = {}
@@ -226,7 +226,7 @@ def _faults(trial: Trial, done: Done) -> dict[tuple[str, str], dict[int, str]]:
 
 
 def _compared(
-    plan: Plan, done: Done, faults: Mapping[tuple[str, str], Mapping[int, str]], trials: int
+    plan: Plan, done: Done, faults: Mapping[tuple[str, str], Mapping[int, str]], resamples: int
 ) -> dict[tuple[Side, str, str], Contrast]:
     """Compare methods with the baseline and with their controls, where every seed is done."""
     if not metrics.METRICS[plan.metric].additive:
@@ -252,7 +252,7 @@ def _compared(
             systems = {m: whole[c, m] for (c, m), w in ways.items() if c == corpus and w == way}
             if way is None:
                 continue
-            tests = metrics.compare(systems, other, alpha=LEVEL, power=POWER, trials=trials)
+            tests = metrics.compare(systems, other, alpha=LEVEL, power=POWER, resamples=resamples)
             for side, method in asked:
                 if method in tests:
                     pair = systems[method], systems[other]
