@@ -153,5 +153,5 @@ def test_only_what_differs_from_the_defaults_names_a_run():
         recipes.load("toy-de-en", ["seed=1", "terms.0.weighting.name=plain"]).recipe
     )
     assert {"corpus.name", "terms.0.weighting.name", "training.optimizer.rate"} <= said
-    assert not {"seed", "training.clip", "terms.0.scale"} & said
+    assert not {"seed", "training.memory", "terms.0.scale"} & said
     assert "seed" in reading.changed(recipes.load("toy-de-en", ["seed=2"]).recipe)

@@ -8,7 +8,14 @@ from augless.recipes import suggesting
 GIVEN = {
     "model": "lstm",
     "text": {"vocabulary": {"name": "subwords", "size": 500}},
-    "training": {"batch": 8, "epochs": 3, "optimizer": "sgd", "patience": 1},
+    "training": {
+        "batch": 8,
+        "epochs": 3,
+        "optimizer": "sgd",
+        "patience": 1,
+        "per": "sentence",
+        "clip": 5.0,
+    },
 }
 
 
@@ -60,7 +67,7 @@ def test_the_same_files_are_counted_once_and_other_ones_again(monkeypatch, files
     assert more.reason == "for 12 training pairs" and len(calls) == 2
 
 
-@pytest.mark.parametrize("key", ["batch", "epochs", "optimizer", "patience"])
+@pytest.mark.parametrize("key", ["batch", "epochs", "optimizer", "patience", "per", "clip"])
 def test_what_is_given_is_not_suggested_and_what_is_not_is(key, suggested):
     rest = {k: v for k, v in GIVEN["training"].items() if k != key}
     found = suggested(100, GIVEN | {"training": rest})

@@ -91,7 +91,7 @@ def _is_open(table: Mapping[str, Any], key: str) -> bool:
 
 AUTO = "auto"
 _MODEL = ("dropout", "tie")
-_TRAINING = ("batch", "epochs", "optimizer", "patience")
+_TRAINING = ("batch", "epochs", "optimizer", "patience", "per", "clip")
 
 
 def _suggested(values: Mapping[str, Any], size: Size) -> Iterator[tuple[str, Any]]:
@@ -106,6 +106,9 @@ def _suggested(values: Mapping[str, Any], size: Size) -> Iterator[tuple[str, Any
     yield "training.batch", batch
     yield "training.epochs", epochs
     yield "training.patience", max(3, epochs // 4) if isinstance(epochs, int) else 3
+    # Of sums over sentences most steps would be clipped, and clipping cancels weights.
+    yield "training.per", "token"
+    yield "training.clip", 1.0
     by_sentences = settings.get("batch_by", "sentences") == "sentences"
     whole = isinstance(batch, int) and isinstance(epochs, int) and batch > 0
     steps = epochs * math.ceil(pairs / batch) if whole and by_sentences else 4_000
