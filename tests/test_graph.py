@@ -156,7 +156,7 @@ def test_a_methods_cost_counts_all_that_it_needs_and_each_of_it_once():
 
 
 def test_what_a_run_says_that_it_needed_counts_where_nothing_else_is_known_of_it():
-    prepare, reverse, made, train, score = translated()
+    _, reverse, made, train, score = translated()
     other = dataclasses.replace(train, overrides=(*train.overrides, "augment.w=0.1"))
     scores = [score, dataclasses.replace(other, kind="score", needs=(other,))]
     said = {

@@ -71,9 +71,10 @@ def csv(trial: trials.Trial) -> str:
 def summary(trial: trials.Trial) -> dict[str, Any]:
     """Return the answer and all numbers as values that JSON can say.
 
-    "sentence", "numbers", "notes", "commands", "metric", "baseline", "primary", "overall": method
-    -> its differences over all corpora, "seeds_needed": corpus -> how many would show something
-    worth it, and "corpora": corpus -> method -> its numbers.
+    "sentence", "numbers", "advice", "notes", "commands", "metric", "baseline", "primary",
+    "overall": method -> its differences over all corpora, "seeds_needed": corpus -> how many would
+    show something worth it, and "corpora": corpus -> method -> its numbers, what it cost among
+    them.
     """
     from augless.reports import evidence, exports
 
