@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from augless import runs, trials
-from augless.reports import advice, answers, charts, costs, naming, tables
+from augless.reports import advice, answers, charts, costs, human, naming, tables
 from augless.reports.evidence import Evidence, Row, Study
 from augless.trials import summary as trials_summary
 
@@ -64,6 +64,10 @@ def _grids(found: Evidence) -> list[_Grid]:
         rows = [one.cells(line) for line in one.lines]
         said = " ".join([tables.legend(one) + _chances(one), *found.trial.selection])
         grids.append(_Grid(one.corpus, [*one.columns.values()], rows, said, remarks))
+    if (people := human.table(found)) is not None:
+        rows = [[row.name, *row.cells] for row in people.rows]
+        head = ["Method", *people.names]
+        grids.append(_Grid("Human ratings", head, rows, people.legend, people.remarks))
     return grids
 
 
@@ -179,6 +183,7 @@ def summary(found: Evidence) -> dict[str, Any]:
         "overall": runs.finite(overall),
         "seeds_needed": runs.finite(needed),
         "corpora": runs.finite(corpora),
+        "human": runs.finite(dataclasses.asdict(found.human)) if found.human else None,
     }
 
 
