@@ -352,7 +352,7 @@ def test_the_table_is_the_same_in_every_format(trial, small):
     shown = f"{gap:+.2f}".replace("-", charts.MINUS)
     assert shown in reports.markdown(trial) and shown in reports.text(trial)
     assert shown.replace(charts.MINUS, "$-$") in reports.latex(trial)
-    assert reports.latex(small).count(r"\toprule") == 7, "one of all, and three of each corpus"
+    assert reports.latex(small).count(r"\toprule") == 9, "one of all, and four of each corpus"
     assert "seed 2: exit code 7" in reports.text(small)
 
 

@@ -346,7 +346,8 @@ def summarised(state: State) -> Trial:
             if choice is not None:
                 chosen.setdefault(source, {})[corpus] = choice
             jobs = {job.seed: job for job in finals.get((corpus, method), [])}
-            costs.setdefault(method, {})[corpus] = graph.cost(jobs.values(), state.key, state.spent)
+            spent = graph.cost(jobs.values(), state.key, state.spent, state.told)
+            costs.setdefault(method, {})[corpus] = spent
             for seed in plan.seeds:
                 record = failure = None
                 if seed in jobs:
