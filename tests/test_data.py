@@ -522,7 +522,14 @@ def expected(case, truth):
                 and (filters.shared == "keep" or pair not in stay["valid"])
             ]
         stay[split] = clean
-    return stay if stay["train"] else None
+    # Whole words that are very long are not learnt: there may be no others.
+    short = [
+        any(len(word) < text.LONGEST_WORD for pair in stay["train"] for word in words(pair[i]))
+        for i, words in enumerate(cut)
+    ]
+    learnt = any(short) if case.settings.joint else all(short)
+    nothing = isinstance(case.settings.vocabulary, text.Words) and not learnt
+    return stay if stay["train"] and not nothing else None
 
 
 def prepare_fuzzed(case, folder):

@@ -87,11 +87,10 @@ class Sandbox:
     """A folder to work in, and files beside it that nothing may touch."""
 
     def __init__(self, root):
+        root = root.resolve()
         self.root, self.work = root, root / "work"
         self.victim = root / "victim"
-        for name in ("record.json", "statistics-01234567.safetensors", "run.json", "notes.txt"):
-            self.victim.mkdir(exist_ok=True)
-            (self.victim / name).write_text(f"precious {name}")
+        self.restore()
         self.before = self.outside()
         self.templates = root / "templates"
         self.templates.mkdir()
@@ -107,6 +106,22 @@ class Sandbox:
         following.train(
             resolved, folder=self.templates / "run", prepared_root=self.templates / "data"
         )
+
+    def restore(self):
+        """Put the files that nothing may touch as they were."""
+        shutil.rmtree(self.victim, ignore_errors=True)
+        self.victim.mkdir()
+        for name in ("record.json", "statistics-01234567.safetensors", "run.json", "notes.txt"):
+            (self.victim / name).write_text(f"precious {name}")
+
+    def touched(self):
+        """Say what of those files is new, gone or changed, and put them as they were."""
+        now = self.outside()
+        if now == self.before:
+            return ""
+        names = {p.name for p in {*now, *self.before} if now.get(p) != self.before.get(p)}
+        self.restore()
+        return f"touched what lies outside: {sorted(names)}"
 
     def outside(self):
         """Return names, content and modes of all that lies beside the folder to work in."""
@@ -131,7 +146,7 @@ class Sandbox:
                 return "".join(traceback.format_exception(error))
             if len(said.split("\n")) > 3:
                 return f"too long: {said[:2000]}"
-        return "touched what lies outside" if self.outside() != self.before else ""
+        return self.touched()
 
 
 def records_case(sandbox, draw):
@@ -298,10 +313,10 @@ def _plan(sandbox, draw):
 
 def _link(sandbox, draw, folder):
     """Put a link, a pipe or a folder where a file of ours belongs, one time in four."""
-    if draw(st.integers(0, 3)) or not folder.is_dir():
+    if draw(st.integers(0, 3)) or folder.resolve() != folder or not any(folder.glob("*")):
         return
     path = draw(st.sampled_from(sorted(folder.iterdir())))
-    shutil.rmtree(path) if path.is_dir() else path.unlink()
+    shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
     target = draw(st.sampled_from(["victim", "itself", "pipe", "folder"]))
     if target == "victim":
         path.symlink_to(sandbox.victim / ("" if path.suffix == "" else "record.json"))
@@ -321,8 +336,12 @@ def trials_case(sandbox, draw):
     shared = sandbox.work / "shared"
     shutil.copytree(folder / "records", shared)
     for _ in range(draw(st.integers(1, 3))):
-        files = sorted(p for p in (*folder.rglob("*.json"), *shared.rglob("*.json")) if p.is_file())
-        path = draw(st.sampled_from([folder / "plan.toml", *files]))
+        files = [folder / "plan.toml", *folder.rglob("*.json"), *shared.rglob("*.json")]
+        # Not through a link that was put there before: that would be our own doing.
+        plain = sorted(path for path in files if path.is_file() and path.resolve() == path)
+        if not plain:
+            break
+        path = draw(st.sampled_from(plain))
         _rewrite(draw, path)
         _link(sandbox, draw, draw(st.sampled_from([folder, shared, path.parent])))
     (sandbox.work / "in.txt").touch()
@@ -494,8 +513,8 @@ def recipes_case(sandbox, draw):
 def _judged(sandbox, arguments, call=None):
     """Run a command line; say what is wrong with how it ended, if anything."""
     code, said = (call or called)(arguments, sandbox.work)
-    if sandbox.outside() != sandbox.before:
-        return f"touched what lies outside: {arguments}"
+    if touched := sandbox.touched():
+        return f"{touched} by {arguments}"
     last = said[said.rindex("augless: ") if "augless: " in said else 0 :]
     good = code in {0, 2, 3, 4, 5, 6, 7, 75, 128 + signal.SIGTERM} and "Traceback" not in said
     usage = last.startswith("Usage")

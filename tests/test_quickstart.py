@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from augless import corpora
+from augless import corpora, metrics
 
 ROOT = Path(__file__).parent.parent
 TEXT = (ROOT / "docs" / "quickstart.md").read_text("utf-8")
@@ -15,7 +15,7 @@ TEXT = (ROOT / "docs" / "quickstart.md").read_text("utf-8")
 
 def test_the_quickstart_does_what_it_says(tmp_path):
     (tmp_path / "mine").mkdir()
-    corpus = corpora.CORPORA["toy-de-en"](train=150, valid=15, test=15)
+    corpus = corpora.CORPORA["toy-de-en"](train=1200, valid=50, test=60)
     for split in ("train", "valid", "test"):
         pairs = list(corpus.pairs(split))
         for language, side in (("de", "source"), ("en", "target")):
@@ -34,7 +34,13 @@ def test_the_quickstart_does_what_it_says(tmp_path):
         done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, env=env)
         assert done.returncode == 0, done.stderr
         printed.append(done.stdout)
-    assert "train          150" in printed[0]
+    assert "train        1,200" in printed[0]
     assert printed[1].count("best model: epoch") == 2
-    assert re.search(r"^law .*significant", printed[2], flags=re.M)
+    assert re.search(r"^law .*(significant|claimed)", printed[2], flags=re.M)
     assert len(ast.literal_eval(printed[3])) == 2
+    # What comes out are sentences, not repetitions of a word, and they have to do with the input.
+    written = (tmp_path / "plain.en").read_text("utf-8").splitlines()
+    references = (tmp_path / "mine" / "test.en").read_text("utf-8").splitlines()
+    assert metrics.degenerate(written, references) is None
+    assert not any(re.search(r"\b(\w+)( \1){3}\b", line) for line in written)
+    assert metrics.score("bleu-lowercased", written, references).value > 10

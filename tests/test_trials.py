@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from augless import corpora, metrics, runs, storage, trials
+from augless import corpora, metrics, recipes, runs, storage, trials
 from augless.recipes import following
 from augless.trials import graph, keys, layout, plans, records, spelling, summary, work
 from augless.trials.layout import Layout
@@ -346,6 +346,7 @@ def test_own_files_that_are_gone_are_known_by_what_a_trial_remembers(tmp_path):
         tune={},
         budget=0,
         control=None,
+        primary=None,
     )
     root = tmp_path / "root"
     whole = trials.run(plan, root=root)
@@ -483,8 +484,8 @@ def test_nothing_in_a_record_tells_where_on_the_machine_it_was_made(tmp_path):
     assert str(tmp_path) in job.command
     assert str(tmp_path) not in graph.portable(job, resolved)
     assert str(tmp_path) not in json.dumps(graph.settled(resolved))
-    assert [*plan.methods] == ["plain", "matched", "linear", "exponential"]
-    assert {*plan.tune} == {"linear", "exponential"} and plan.untuned == ["plain"]
+    assert [*plan.methods] == ["plain", "shuffled", "linear", "exponential"]
+    assert {*plan.tune} == {"plain", "linear", "exponential"} and plan.untuned == []
 
 
 SCRIPT = """
@@ -761,11 +762,58 @@ def test_a_table_with_a_name_replaces_and_one_without_changes():
 
 def test_combinations_are_all_products():
     plan = trials.Plan.load("own")
-    assert len(plan.points("exponential")) == plan.budget == 6
+    assert len(plan.points("exponential")) == len(plan.points("plain")) == plan.budget == 4
     assert plan.points("exponential")[1] == {
-        "terms.0.weighting.radius": 0.5,
-        "terms.0.weighting.strength": 1.0,
+        "training.optimizer.rate": 0.75,
+        "terms.0.weighting.strength": 8.0,
     }
+
+
+def test_an_own_plan_has_multiples_of_the_suggested_rate_and_says_what_was_suggested(tmp_path):
+    for name in ("train", "valid", "test"):
+        for side in ("de", "en"):
+            (tmp_path / f"{name}.{side}").write_text("ab cd\n" * 300)
+    splits = {s: [tmp_path / f"{s}.{x}" for x in ("de", "en")] for s in ("train", "valid", "test")}
+    plan = trials.own(**splits)
+    base = plan.recipes["files"].overrides
+    rate = base["training.optimizer.rate"]
+    assert plan.tune["plain"]["training.optimizer.rate"] == [
+        rate / 2,
+        0.75 * rate,
+        rate,
+        1.5 * rate,
+    ]
+    assert base["training.per"] == "token" and base["text.vocabulary.size"] >= 300
+    quick = trials.own(**splits, quick=True)
+    assert quick.overrides["corpus.sample"] and len(quick.seeds) < len(plan.seeds)
+    assert quick.budget == 2 and quick.tuning_seeds == 1
+    rivals = trials.own(**splits, rivals=True)
+    assert {"masked-lm", "back-translation", "word-edits", "r-drop"} <= rivals.tune.keys()
+    given = trials.own(**splits, changes=["training.optimizer={name='sgd',rate=2.0}"])
+    assert given.tune["plain"]["training.optimizer.rate"] == [1.0, 1.5, 2.0, 3.0]
+
+
+@pytest.mark.parametrize("kind", ["matched", "averaged", "shuffled"])
+def test_a_control_is_of_the_kind_that_the_plan_says(kind):
+    control = {"matches": "law", "kind": kind}
+    content = {
+        "title": "t",
+        "recipes": ["toy-de-en"],
+        "methods": {
+            "plain": {},
+            "law": {"terms": [{"weighting": {"name": "exponential", "radius": 2.0}}]},
+            "control": control,
+        },
+    }
+    plan = plans._built("p", content, False)
+    job = graph.run(plan, recipes.load, "toy-de-en", "control", 1, {})
+    resolved = recipes.load(job.recipe, job.overrides).values
+    assert resolved["terms.0.weighting.name"] == kind
+    assert resolved["terms.0.weighting.of.name"] == "exponential"
+    assert resolved["terms.0.weighting.of.radius"] == 2.0
+    control["kind"] = "mached"
+    with pytest.raises(trials.BadPlan, match="matched"):
+        plans._built("p", content, False)
 
 
 def test_help_does_not_wait_for_torch():

@@ -574,6 +574,12 @@ def test_a_trial_is_listed_run_gone_on_with_and_reported(tmp_path, run):
     assert answer["sentence"] == done.stdout.split("\n")[0]
     assert answer["corpora"]["toy-de-en"]["plain"]["mean"] >= 0
     assert {one["method"] for one in answer["runs"]} == {"plain", "exponential"}
+    shutil.rmtree(page.parent)  # a trial's folder from elsewhere must not lead out of itself
+    (tmp_path / "victim").mkdir()
+    page.parent.symlink_to(tmp_path / "victim")
+    linked = run("report", "trials/tiny", cwd=tmp_path)
+    assert linked.returncode == 5 and "is a link" in linked.stderr
+    assert not any((tmp_path / "victim").iterdir())
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from augless import storage
 from augless.cli import options, terminal, watching
 from augless.errors import STOPPED, code_of_all
 
@@ -329,7 +330,7 @@ def _report(
 
     with terminal.Progress() as progress:
         progress("comparing", 0, None)
-        page = reports.report(found, root / "report", people)
+        page = reports.report(found, storage.inside(root, "report"), people)
         progress("comparing", 1, 1)
     if as_json:
         rows: list[Any] = [

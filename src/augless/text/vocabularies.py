@@ -219,7 +219,8 @@ class Words(Knobs):
             if n >= self.min_count and len(word) < LONGEST_WORD
         )
         if not known:
-            raise ValueError(f"no word occurs {self.min_count} times: nothing to learn from")
+            short = f"no word of fewer than {LONGEST_WORD} characters"
+            raise ValueError(f"{short} occurs {self.min_count} times: nothing to learn from")
         return Vocabulary(tuple(word + " " for _, word in known[:room]), merges=None)
 
 
