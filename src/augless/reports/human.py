@@ -163,7 +163,7 @@ def _legend(found: Evidence, said: Human) -> str:
     )
     parts = [
         f"Mean ratings from 1 to 5 of {len(said.sources):,} items by {people}, who did not know "
-        "which system wrote what; in brackets the 95 % interval over items and annotators.",
+        "which system wrote what, with the 95 % interval over items and annotators.",
         f"▲ higher, ▼ lower than {said.baseline}: permutation test over items, corrected by Holm "
         "over systems and scales, p < 0.05.",
         f"Agreement, Krippendorff's ordinal alpha: {agreed}.",

@@ -213,7 +213,7 @@ def _numbers(found: Tally, scored: Scored) -> Iterator[list[str]]:
                 _range(apart.low, apart.high),
                 f"{apart.p:.4f}",
                 f"{apart.holm_p:.4f}",
-                "nothing" if apart.smallest is None else f"{apart.smallest:.2f}",
+                "undefined" if apart.smallest is None else f"{apart.smallest:.2f}",
             ]
         yield cells
 
