@@ -56,7 +56,26 @@ Records = Annotated[
         exists=True, file_okay=False, help="A folder with records of runs that count as done."
     ),
 ]
+Jobs = Annotated[
+    int | None,
+    typer.Option(min=1, max=1024, help="Runs at once; else as many as there are cores."),
+]
+Threads = Annotated[int, typer.Option(min=1, max=1024, help="Threads of each run.")]
+DryRun = Annotated[
+    bool, typer.Option("--dry-run", help="List the runs and how long they will take.")
+]
+WritePlan = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="Write the plan to a file to edit; run nothing."),
+]
 Files = Annotated[tuple[Path, Path] | None, typer.Option(metavar="SOURCE TARGET")]
+Rivals = Annotated[
+    bool,
+    typer.Option(
+        "--rivals",
+        help="With own files: compare with masked-LM, back-translation, word edits and R-Drop.",
+    ),
+]
 _PLAN = "plan.toml"  # which a trial leaves in its folder
 _Given = dict[str, tuple[Path, Path] | None]
 
@@ -65,34 +84,18 @@ def trial(
     plan: PlanName = None,
     overrides: options.Overrides = None,
     small: Small = False,
-    jobs: Annotated[
-        int | None,
-        typer.Option(min=1, max=1024, help="Runs at once; else as many as there are cores."),
-    ] = None,
-    threads: Annotated[int, typer.Option(min=1, max=1024, help="Threads of each run.")] = 1,
+    jobs: Jobs = None,
+    threads: Threads = 1,
     out: Out = Path("trials"),
     records: Records = None,
     device: options.Device = "cpu",
-    max_minutes: Annotated[
-        float, typer.Option(min=0, help="Save and stop after so many minutes.")
-    ] = math.inf,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="List the runs and how long they will take.")
-    ] = False,
-    write_plan: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Write the plan to a file to edit; run nothing."),
-    ] = None,
+    max_minutes: options.MaxMinutes = math.inf,
+    dry_run: DryRun = False,
+    write_plan: WritePlan = None,
     train: Files = None,
     valid: Files = None,
     test: Files = None,
-    rivals: Annotated[
-        bool,
-        typer.Option(
-            "--rivals",
-            help="With own files: compare with masked-LM, back-translation, word edits and R-Drop.",
-        ),
-    ] = False,
+    rivals: Rivals = False,
     as_json: options.Json = False,
 ) -> None:
     """Compare methods: train each with several seeds, write a page.
@@ -115,10 +118,7 @@ def trial(
     chosen = _chosen(plan, overrides or [], small, files, rivals)
     root = _root(out, chosen, files)
     if write_plan is not None:
-        terminal.check_output(write_plan)
-        with terminal.output(write_plan) as file:
-            file.write(chosen.as_toml())
-        print(f"next: augless trial {shlex.quote(str(write_plan))}")
+        _write(chosen, write_plan)
         return
     jobs = jobs or len(os.sched_getaffinity(0))
     if dry_run:
@@ -132,9 +132,7 @@ def trial(
                 device=device,
                 progress=progress,
             )
-        print(
-            terminal.as_json(watching.forecast(expected)) if as_json else watching.listed(expected)
-        )
+        _say(expected, as_json)
         return
     _warn(root, chosen)
     with (
@@ -155,19 +153,36 @@ def trial(
             on_status=live,
         )
     _report(found, root, as_json)
-    if any(entry.record is None and entry.failure is None for entry in found.entries):
-        why = stop.by or f"{max_minutes:g} minutes"
-        status = live.last
-        assert status is not None  # a trial ends with one
-        left = status.total - status.done - status.failed
-        print(
-            f"augless: stopped ({why}) with {left} of {status.total} runs to go\n"
-            "the same command goes on from there",
-            file=sys.stderr,
-        )
-        raise SystemExit(STOPPED)
-    if found.failures:
-        raise SystemExit(code_of_all(found.failures))
+    _end(found, live.last, stop.by or f"{max_minutes:g} minutes")
+
+
+def _write(plan: trials.Plan, path: Path) -> None:
+    """Write a plan to a file, to be edited."""
+    terminal.check_output(path)
+    with terminal.output(path) as file:
+        file.write(plan.as_toml())
+    print(f"next: augless trial {shlex.quote(str(path))}")
+
+
+def _say(expected: trials.Forecast, as_json: bool) -> None:
+    """Print the runs to come, and how long they will take."""
+    print(terminal.as_json(watching.forecast(expected)) if as_json else watching.listed(expected))
+
+
+def _end(found: trials.Trial, status: trials.Status | None, why: str) -> None:
+    """End with the exit code of a trial that can be resumed, or of what failed in it."""
+    if all(entry.record or entry.failure for entry in found.entries):
+        if found.failures:
+            raise SystemExit(code_of_all(found.failures))
+        return
+    assert status is not None  # a trial ends with one
+    left = status.total - status.done - status.failed
+    print(
+        f"augless: stopped ({why}) with {left} of {status.total} runs to go\n"
+        "the same command goes on from there",
+        file=sys.stderr,
+    )
+    raise SystemExit(STOPPED)
 
 
 def report(

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     import jinja2
 
 FLAT = 0.01  # share of the spread within batches of a control that gives a batch one weight
-MOST = 4  # notes on corpora that stand before the tables
+NOTES_SHOWN = 4  # notes on corpora that stand before the tables
 Draw = Callable[[Study], figures.Figure | None]
 
 
@@ -110,7 +110,7 @@ def page(found: Evidence) -> str:
 
     counter = itertools.count(1)
     plan, answer, advised = found.plan, answers.of(found), advice.of(found)
-    folded = len(found.studies) > 1 and len(answer.by_corpus) > MOST
+    folded = len(found.studies) > 1 and len(answer.by_corpus) > NOTES_SHOWN
     sections = _sections(found)
     looked_at = [section for section in sections if section.id == _LOOKED_AT[plan.view]]
     script = (resources.files("augless.reports") / "page.js").read_text("utf-8")

@@ -10,7 +10,7 @@ from augless.reports import charts
 from augless.reports.charts import Dot, Panel, Scale, Series, Shape
 
 FAR = 4.0  # longest over shortest time from which the axis is logarithmic
-MOST = 6  # ticks of it
+TICKS = 6  # ticks of it
 BESIDE = 5.0  # between points that would cover each other
 _UNITS = ((3 * 3600.0, 3600.0, "hours"), (180.0, 60.0, "minutes"), (0.0, 1.0, "seconds"))
 
@@ -88,6 +88,6 @@ def decades(low: float, high: float) -> list[float]:
     for steps in ((1, 2, 5), (1, 3), (1,)):
         inside = [step * 10.0**power for power in powers for step in steps]
         inside = [value for value in inside if low <= value <= high]
-        if len(inside) <= MOST:
+        if len(inside) <= TICKS:
             return inside
-    return inside[:: -(-len(inside) // MOST)]
+    return inside[:: -(-len(inside) // TICKS)]

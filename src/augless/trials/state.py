@@ -106,14 +106,12 @@ class State:
 
     def done(self, job: Job) -> bool:
         """Tell whether a job's work is there."""
-        if job.kind == "prepare":
-            corpus = self.corpora.get(self.source(job))
-            return isinstance(corpus, Corpus) and corpus.here
-        if job.kind == "score":
-            return self.record(job) is not None
-        if job.kind == "augment":
-            return self.augmented(job) is not None
-        return self._result(job) is not None
+        return DONE[job.kind](self, job)
+
+    def here(self, job: Job) -> bool:
+        """Tell whether a job's corpus is prepared, on this machine."""
+        corpus = self.corpora.get(self.source(job))
+        return isinstance(corpus, Corpus) and corpus.here
 
     def augmented(self, job: Job) -> facts.Augmented | None:
         """Return what is known of the pairs that a job made, if it has."""
@@ -122,7 +120,7 @@ class State:
             return facts.parsed(facts.Augmented, storage.read(path, 1 << 16))
         return None
 
-    def _result(self, job: Job) -> facts.Result | None:
+    def result(self, job: Job) -> facts.Result | None:
         """Return what training a run took, if it is finished and here."""
         try:
             result = runs.Run.open(self.folder(job)).result
@@ -159,7 +157,7 @@ class State:
         if (identifier := self.identifier(job)) is None:
             return None
         record = self._kept(identifier)
-        return record.result if record else self._result(job)
+        return record.result if record else self.result(job)
 
     def folder(self, job: Job) -> Path:
         """Return the folder of a run."""
@@ -389,6 +387,15 @@ class State:
             yield job
         for need in waiting:
             yield from self._open(need)
+
+
+DONE: dict[graph.Kind, Callable[[State, Job], bool]] = {
+    "prepare": State.here,
+    "augment": lambda state, job: state.augmented(job) is not None,
+    "train": lambda state, job: state.result(job) is not None,
+    "score": lambda state, job: state.record(job) is not None,
+}
+"""kind of job -> whether its work is there"""
 
 
 def _loss(record: Record) -> float | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -197,7 +197,7 @@ def score(order: Order, stop: Stop) -> None:
     run.forget()
 
 
-WORK: Mapping[graph.Kind, Callable[[Order, Stop], Any]] = {
+WORK: dict[graph.Kind, Callable[[Order, Stop], Any]] = {
     "prepare": prepare,
     "augment": augment,
     "train": train,
