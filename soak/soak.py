@@ -80,7 +80,7 @@ def kill(seed: int) -> Iterator[bool]:
     with tempfile.TemporaryDirectory() as folder:
         if case not in _WHOLE:
             began = time.monotonic()
-            assert quick.sitting(Path(folder) / "whole", case) == 0
+            assert quick.session(Path(folder) / "whole", case) == 0
             end = quick.quick.everything(runs.Run.open(Path(folder) / "whole"))
             _WHOLE[case] = end, time.monotonic() - began
         expected, seconds = _WHOLE[case]

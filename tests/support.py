@@ -1,7 +1,10 @@
 """What several test modules need: records, trials and waiting, made in one place."""
 
+import ast
 import contextlib
 import fcntl
+import io
+import itertools
 import os
 import pty
 import struct
@@ -9,11 +12,15 @@ import subprocess
 import sys
 import termios
 import time
+import tokenize
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Annotated
 
 import numpy as np
 
-from augless import trials
+from augless import corpora, trials
+from augless.recipes import following, reading
 from augless.trials import facts
 
 
@@ -112,3 +119,71 @@ def on_a_terminal(*arguments, cwd, env):
     os.close(main)
     assert process.wait() == 0, written
     return written.decode()
+
+
+def code_lines(source):
+    """Count lines that hold code: neither blank, nor comment, nor docstring."""
+    tree = ast.parse(source)
+    documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    docstrings = set()
+    for node in ast.walk(tree):
+        if isinstance(node, documented) and ast.get_docstring(node, clean=False) is not None:
+            docstrings |= set(range(node.body[0].lineno, node.body[0].end_lineno + 1))
+    skip = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT}
+    lines = set()
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        if token.type not in skip and token.string:
+            lines |= set(range(token.start[0], token.end[0] + 1))
+    return len(lines - docstrings)
+
+
+# What rules, marks, special symbols and careless readers trip over.
+ATOMS = [
+    *"'',,..--``\"\"abstxzSZM1290éÉß\u017f½²٣५中あ가ก़्😀&<>|[]$€%/\\()?!:;«»\u2019“„…\u2013—ǅʰªⅷⅧⓐΣσς",
+    *(" ", " ", " ", "  ", "\t", "\x0b", "\x0c", "\r", "\x1c", "\x85", "\xa0", "\u2028", "\u3000"),
+    *("\x00", "\x01", "\x1f", "\x7f", "\u200b", "\u200d", "\xad", "\ufeff", "\u0301", "\ud800"),
+    *("Mr", "Mr.", "No", "No.", "Nr.", "z.B.", "bzw.", "Dr.", "i.e.", "U.S.", "M.", "al.", "p."),
+    *("..", "...", "''", "``", ",,", ",5", "1,2", "1.2", "1'", "'2", ".'", "'.", ",'", "',", "' '"),
+    *("l'", "n't", "'s", "'S", "'ll", "DOT", "MULTI", "DOTMULTI", "&amp;", "&apos;", "@-@", "@@"),
+    *("<unk>", "<pad>", "<eos>", "</s>", "</w>", "▁", "￭", " unknown", "İ", "H̱", "👩\u200d💻"),
+]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Listed(corpora.Corpus):
+    """Pairs given one by one."""
+
+    languages: tuple[str, str] = ("de", "en")
+    train: Annotated[tuple[tuple[str, str], ...], "pairs"]
+    valid: Annotated[tuple[tuple[str, str], ...], "pairs"] = (("ein Haus .", "a house ."),)
+    weights: Annotated[tuple[float, ...], "of the training pairs"] = ()
+
+    def splits(self):
+        return ("train", "valid")
+
+    def _pairs(self, split, tally):
+        weights = self.weights if split == "train" and self.weights else itertools.repeat(1.0)
+        for (source, target), weight in zip(getattr(self, split), weights, strict=False):
+            yield corpora.Pair(source, target, weight)
+
+
+def trained(folder, corpus):
+    """Train a model that is good for nothing, quickly."""
+    values = {
+        "corpus": "toy-de-en",
+        "text": {"vocabulary": {"name": "subwords", "size": 300}},
+        "model": {"name": "lstm", "embedding": 16, "hidden": 16},
+        "training": {
+            "epochs": 6,
+            "batch": 8,
+            "metric": "loss",
+            "optimizer": {"name": "adam", "rate": 0.02, "warmup": 5},
+        },
+    }
+    resolved = reading.resolve(following.Recipe, "tiny", values, {})
+    recipe = replace(resolved.recipe, corpus=corpus)
+    run, finished = following.train(
+        replace(resolved, recipe=recipe), folder=folder / "run", prepared_root=folder / "data"
+    )
+    assert finished
+    return run.folder

@@ -15,8 +15,7 @@ import tiny
 from augless import augmentation, corpora, data, decoding, runs, text
 from augless.augmentation import AUGMENTERS, BadAugmentation, Enlarged, Reversed, making
 from augless.augmentation.augmenter import Context, Line, changed, chosen, words
-from augless.recipes import following, reading
-from test_data import Listed
+from support import Listed, trained
 
 TOY = corpora.CORPORA["toy-de-en"](train=70, valid=9, test=8)
 
@@ -32,28 +31,6 @@ def no_network(monkeypatch):
         raise AssertionError(f"a connection was attempted: {arguments}")
 
     monkeypatch.setattr(socket.socket, "connect", refuse)
-
-
-def trained(folder, corpus):
-    """Train a model that is good for nothing, quickly."""
-    values = {
-        "corpus": "toy-de-en",
-        "text": {"vocabulary": {"name": "subwords", "size": 300}},
-        "model": {"name": "lstm", "embedding": 16, "hidden": 16},
-        "training": {
-            "epochs": 6,
-            "batch": 8,
-            "metric": "loss",
-            "optimizer": {"name": "adam", "rate": 0.02, "warmup": 5},
-        },
-    }
-    resolved = reading.resolve(following.Recipe, "tiny", values, {})
-    recipe = replace(resolved.recipe, corpus=corpus)
-    run, finished = following.train(
-        replace(resolved, recipe=recipe), folder=folder / "run", prepared_root=folder / "data"
-    )
-    assert finished
-    return run.folder
 
 
 @pytest.fixture(scope="session")

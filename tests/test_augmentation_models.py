@@ -29,8 +29,7 @@ from augless.augmentation import (
     small,
 )
 from augless.augmentation.augmenter import Context, Line, words
-from test_augmentation import trained
-from test_data import Listed
+from support import Listed, trained
 
 TOY = corpora.CORPORA["toy-de-en"](train=60, valid=6, test=6)
 NASTY = [

@@ -10,7 +10,7 @@ import pytest
 import tiny
 from augless import augmentation, cli
 from augless.augmentation import making
-from test_augmentation_endpoint import serving
+from chat_server import serving
 
 CORPUS = ("toy-de-en", "corpus.train=40", "corpus.valid=5", "corpus.test=5")
 MODEL = (

@@ -6,7 +6,6 @@ AUGLESS_CHROMIUM names the browser if it is not on the path.
 import base64
 import dataclasses
 import os
-import shutil
 from pathlib import Path
 
 import pytest
@@ -17,7 +16,6 @@ from synthetic import hostile, plan_of, synthetic
 
 SCREENS = ("desk", "phone")
 SIZES = {"desk": (1200, 900), "phone": (390, 844), "paper": (673, 1000)}
-NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -26,22 +24,6 @@ def _quick():
         whole = trials.table
         patch.setattr(trials, "table", lambda trial: whole(trial, trials=100))
         yield
-
-
-@pytest.fixture(scope="module")
-def browser():
-    sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    found = [os.environ.get("AUGLESS_CHROMIUM"), *map(shutil.which, NAMES)]
-    path = next(filter(None, found), None)
-    if path is None:
-        pytest.skip(f"there is no Chromium on the path: none of {', '.join(NAMES)}")
-    with sync_api.sync_playwright() as playwright:
-        # A container seldom lets Chromium build its sandbox; the page is our own.
-        found = playwright.chromium.launch(
-            executable_path=path, args=["--no-sandbox"], timeout=180_000
-        )
-        yield found
-        found.close()
 
 
 @pytest.fixture(scope="module")

@@ -20,9 +20,9 @@ def loaded(module):
 @pytest.mark.parametrize(
     ("module", "ours"),
     [
-        ("losses", {"contracts", "losses", "transport"}),
-        ("polar", {"polar", "ranks"}),
-        ("models", {"contracts", "models"}),
+        ("losses", {"contracts", "knobs", "losses", "transport"}),
+        ("polar", {"knobs", "polar", "ranks", "storage"}),
+        ("models", {"contracts", "knobs", "models"}),
     ],
 )
 def test_a_loss_a_law_or_a_model_loads_neither_text_nor_corpora(module, ours):

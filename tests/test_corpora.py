@@ -218,7 +218,7 @@ def test_a_pipe_into_a_real_process_is_read_and_leaves_nothing_behind(tmp_path):
         check=True,
         env=os.environ | {"TMPDIR": str(tmp_path)},
     )
-    assert b"Pair(source='x', target='y', weight=1.0)" in run.stdout
+    assert b"Pair(source='x', target='y', weight=1.0, made=False)" in run.stdout
     assert not list(tmp_path.iterdir())
 
 
@@ -485,7 +485,7 @@ LINE = st.builds("".join, st.lists(TEXT | ODD, min_size=1, max_size=4)).filter(
     lambda line: line.strip() and not line.endswith("\r") and not line.startswith("\ufeff")
 )
 ANY = st.lists(st.tuples(LINE, LINE), min_size=1, max_size=12)
-FORMS = ("", ".gz", ".xz")
+COMPRESSED = ("", ".gz", ".xz")
 
 
 @contextmanager
@@ -499,7 +499,7 @@ def blocks_of(size):
 
 
 @settings(max_examples=150, deadline=None, derandomize=True)
-@given(pairs=ANY, size=st.integers(1, 40), form=st.sampled_from(FORMS), last=st.booleans())
+@given(pairs=ANY, size=st.integers(1, 40), form=st.sampled_from(COMPRESSED), last=st.booleans())
 def test_any_pairs_in_two_files_are_read_back(pairs, size, form, last):
     with blocks_of(size) as folder:
         sides = ("\n".join(side).encode() + b"\n" * last for side in zip(*pairs, strict=True))
@@ -509,7 +509,7 @@ def test_any_pairs_in_two_files_are_read_back(pairs, size, form, last):
 
 
 @settings(max_examples=100, deadline=None, derandomize=True)
-@given(pairs=ANY, size=st.integers(1, 40), form=st.sampled_from(FORMS))
+@given(pairs=ANY, size=st.integers(1, 40), form=st.sampled_from(COMPRESSED))
 def test_any_pairs_in_tsv_are_read_back(pairs, size, form):
     pairs = [(one.replace("\t", "") or "x", other.replace("\t", "") or "x") for one, other in pairs]
     pairs = [pair for pair in pairs if pair[0].strip() and pair[1].strip()] or [("x", "y")]
@@ -522,7 +522,7 @@ def test_any_pairs_in_tsv_are_read_back(pairs, size, form):
 
 
 @settings(max_examples=100, deadline=None, derandomize=True)
-@given(pairs=ANY, size=st.integers(1, 40), form=st.sampled_from(FORMS), ascii=st.booleans())
+@given(pairs=ANY, size=st.integers(1, 40), form=st.sampled_from(COMPRESSED), ascii=st.booleans())
 def test_any_pairs_in_jsonl_are_read_back(pairs, size, form, ascii):
     pairs = [(f"{one}\n{other}", f"{other}\r") for one, other in pairs]
     with blocks_of(size) as folder:

@@ -1,5 +1,4 @@
 import gzip
-import itertools
 import json
 import lzma
 import os
@@ -12,7 +11,6 @@ import tempfile
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated
 from unittest import mock
 
 import numpy as np
@@ -23,26 +21,7 @@ from hypothesis import strategies as st
 
 from augless import corpora, data, storage, text
 from augless.cli import preparing as preparing_verb
-from test_text import ATOMS
-
-
-@dataclass(frozen=True, kw_only=True)
-class Listed(corpora.Corpus):
-    """Pairs given one by one."""
-
-    languages: tuple[str, str] = ("de", "en")
-    train: Annotated[tuple[tuple[str, str], ...], "pairs"]
-    valid: Annotated[tuple[tuple[str, str], ...], "pairs"] = (("ein Haus .", "a house ."),)
-    weights: Annotated[tuple[float, ...], "of the training pairs"] = ()
-
-    def splits(self):
-        return ("train", "valid")
-
-    def _pairs(self, split, tally):
-        weights = self.weights if split == "train" and self.weights else itertools.repeat(1.0)
-        for (source, target), weight in zip(getattr(self, split), weights, strict=False):
-            yield corpora.Pair(source, target, weight)
-
+from support import ATOMS, Listed
 
 SMALL = data.Settings(vocabulary=text.Subwords(size=300))
 TOY = corpora.CORPORA["toy-de-en"](train=600, valid=50, test=50)
@@ -166,8 +145,8 @@ def test_an_ended_prepare_leaves_no_worker_behind(number):
         "from augless.data import workers\n"
         "def slow(block): time.sleep(600)\n"
         "pairs = (corpora.Pair('a', 'b') for _ in range(50_000))\n"
-        "with workers.hired(2) as hired:\n"
-        "    list(workers.in_order(slow, pairs, hired))\n"
+        "with workers.worker_processes(2) as worker_processes:\n"
+        "    list(workers.in_order(slow, pairs, worker_processes))\n"
     )
     process = subprocess.Popen([sys.executable, "-c", script], stderr=subprocess.DEVNULL)
     listing = Path(f"/proc/{process.pid}/task/{process.pid}/children")

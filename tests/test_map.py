@@ -1,12 +1,13 @@
 """The README's map, the order of imports and the size of modules, held by machine."""
 
 import ast
-import io
 import re
-import tokenize
+import textwrap
 from pathlib import Path
 
 import pytest
+
+from support import code_lines
 
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "src" / "augless"
@@ -41,20 +42,54 @@ def imported(tree):
             yield from (n.name.split(".")[1] for n in node.names if n.name.startswith("augless."))
 
 
-def code_lines(source):
-    """Count lines that hold code: neither blank, nor comment, nor docstring."""
-    tree = ast.parse(source)
-    documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
-    docstrings = set()
-    for node in ast.walk(tree):
-        if isinstance(node, documented) and ast.get_docstring(node, clean=False) is not None:
-            docstrings |= set(range(node.body[0].lineno, node.body[0].end_lineno + 1))
-    skip = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT}
-    lines = set()
-    for token in tokenize.generate_tokens(io.StringIO(source).readline):
-        if token.type not in skip and token.string:
-            lines |= set(range(token.start[0], token.end[0] + 1))
-    return len(lines - docstrings)
+def named(path):
+    """Return the full name of a file's module."""
+    parts = path.relative_to(PACKAGE).with_suffix("").parts
+    return ".".join(("augless", *parts)).removesuffix(".__init__")
+
+
+FILES = {named(path): path for path in PACKAGE.glob("**/*.py")}
+
+
+def file_imports(name):
+    """Return which of our files a file imports when it is loaded, and which inside functions."""
+    early, late = set(), set()
+
+    def look(node, found):
+        for child in ast.iter_child_nodes(node):
+            if isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test):
+                continue
+            inner = late if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef) else found
+            if isinstance(child, ast.ImportFrom) and (child.module or "").startswith("augless"):
+                for alias in child.names:
+                    whole = f"{child.module}.{alias.name}"
+                    found.add(whole if whole in FILES else child.module)
+            look(child, inner)
+
+    look(ast.parse(FILES[name].read_text(encoding="utf-8")), early)
+    return early, late
+
+
+def test_no_import_inside_a_function_breaks_a_cycle():
+    # Such imports keep torch out of --help; they could all stand at the top of their files.
+    graph = {name: file_imports(name) for name in FILES}
+
+    def reached(name):
+        found, todo = set(), [name]
+        while todo:
+            fresh = graph[todo.pop()][0] - found
+            found |= fresh
+            todo += fresh
+        return found
+
+    cycles = [
+        f"{name} -> {late}"
+        for name, (_, lates) in graph.items()
+        for late in lates
+        if name == late or name in reached(late)
+    ]
+    assert not cycles
+    assert not [name for name in FILES if name in reached(name)]
 
 
 def test_the_map_lists_every_module():
@@ -78,3 +113,34 @@ def test_imports_point_up_the_map_only(name):
 def test_no_file_outgrows_400_lines_of_code(name):
     for path in files_of(name):
         assert code_lines(path.read_text(encoding="utf-8")) <= 400, path
+
+
+def long_functions(source, most=60):
+    """Yield the functions of a module that hold more lines of code, signatures included."""
+    lines = source.split("\n")
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            own = textwrap.dedent("\n".join(lines[node.lineno - 1 : node.end_lineno]))
+            if code_lines(own) > most:
+                yield node.name
+
+
+@pytest.mark.parametrize("folder", ["src", "bench", "soak", "docs", "examples"])
+def test_no_function_outgrows_60_lines_of_code(folder):
+    for path in sorted((ROOT / folder).glob("**/*.py")):
+        assert not [*long_functions(path.read_text(encoding="utf-8"))], path
+
+
+def test_a_long_function_is_seen():
+    body = "    x = 1\n" * 59
+    assert not [*long_functions(f"class A:\n  def short(self):\n{body}")]
+    assert [*long_functions(f"def long():\n    {chr(34) * 3}Doc.{chr(34) * 3}\n{body}    x = 2\n")]
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "tests").glob("*.py")), ids=lambda path: path.name)
+def test_no_test_module_imports_another(path):
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    names = [node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+    for node in ast.walk(tree):
+        names += [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+    assert not [name for name in names if name.startswith("test_")]

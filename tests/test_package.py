@@ -3,12 +3,14 @@
 import email
 import subprocess
 import sys
+import tomllib
 import zipfile
 from importlib import metadata
 from pathlib import Path
 
 import pytest
 from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parent.parent
 
@@ -53,6 +55,23 @@ def needed(requirements, found):
             found[requirement.name] = metadata.distribution(requirement.name)
             needed(found[requirement.name].requires or [], found)
     return found
+
+
+def test_every_package_that_a_developer_installs_is_pinned_to_the_version_tested():
+    lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
+    pins = [line.split("==") for line in lines if line and not line.startswith("#")]
+    pinned = {canonicalize_name(name): version for name, version in pins}
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    extras = project["optional-dependencies"]
+    asked = [one for part in ("augment", "survey", "dev") for one in extras[part]]
+    asked += [one for part in ("tensorboard", "zstd", "search") for one in extras[part]]
+    ours = [one for one in asked if not one.startswith("augless")]
+    found = needed([*project["dependencies"], *ours], {})
+    installed = {canonicalize_name(name): one.version for name, one in found.items()}
+    # A build of torch for one kind of machine says so after a plus.
+    assert {name: version.partition("+")[0] for name, version in installed.items()} == {
+        name: pinned.get(name) for name in installed
+    }
 
 
 def test_the_wheel_works_in_an_environment_with_only_what_it_asks_for(wheel, tmp_path):

@@ -8,7 +8,7 @@ import torch
 from torch import multiprocessing
 
 from augless import data, models, ranks, runs, training
-from test_training import SMALL, VOCABULARY, digits, new_run, term
+from small_runs import SMALL, VOCABULARY, digits, new_run, term
 
 PAIRS = digits(41, weight=np.linspace(0.5, 1.5, 41))  # the last batch of nine has five pairs
 OBJECTIVES = {

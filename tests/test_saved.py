@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from augless import runs, training
 from mutations import mutated, paths
-from test_training import fit, new_run, term, trainer
+from small_runs import fit, new_run, term, trainer
 
 OBJECTIVES = {
     "plain": [term()],
@@ -40,8 +40,8 @@ def refused(checkpoint, fresh):
         assert len(str(error).split("\n")) <= 3 and len(str(error)) < 700
         assert "\x1b" not in str(error)
         return True
-    fresh.record("interval", fresh.objectives.recent, fresh.recent)
-    fresh.record("epoch", fresh.objectives.epoch, fresh.epoch)
+    fresh.record("interval", fresh.criterion.recent, fresh.recent)
+    fresh.record("epoch", fresh.criterion.epoch, fresh.epoch)
     fresh.step(fresh.settings.plan(fresh.pairs, fresh.seed, 1)[0])
     return False
 

@@ -107,7 +107,7 @@ def test_reasons_name_the_number_of_pairs(files):
 
 
 def test_counting_ends_where_it_changes_nothing(monkeypatch, files):
-    monkeypatch.setattr(suggesting, "ENOUGH", 50)
+    monkeypatch.setattr(suggesting, "COUNTED_PAIRS", 50)
     (one, *_) = suggesting.suggestions({"corpus": files(1_000)})
     assert one.reason == "for 50 training pairs or more"
 

@@ -6,7 +6,6 @@ import io
 import itertools
 import json
 import os
-import random
 import signal
 import stat
 import subprocess
@@ -18,36 +17,7 @@ from scipy import stats
 from augless import cli, survey
 from augless.survey import designing, pages, ratings, store
 from augless.survey.folder import RATINGS, RETURNED, SURVEY, TOKENS
-
-WORDS = ("the", "old", "man", "sees", "a", "red", "house", "and", "forgets", "his", "small", "dog")
-
-
-def lines(count, seed=0, least=5):
-    chance = random.Random(seed)
-    return [" ".join(chance.choices(WORDS, k=chance.randint(least, 9))) for _ in range(count)]
-
-
-def planned(systems=3, count=60, reference=True, **options):
-    """Design a survey of some systems on generated lines."""
-    named = {f"system-{k}": lines(count, seed=k) for k in range(1, systems + 1)}
-    sources = [f"source {k} {line}" for k, line in enumerate(lines(count, seed=100))]
-    chosen = survey.Options(**{"items": 12, "annotators": ("anna", "ben"), **options})
-    return survey.design(named, sources, lines(count, seed=200) if reference else None, chosen)
-
-
-def made(folder, **options):
-    return survey.Survey.create(folder, planned(**options))
-
-
-def answer_all(found, scored, *, upto=None):
-    """Rate texts as `scored(annotator, task, number of the scale)` says."""
-    with found.store() as kept:
-        for one in found.design.annotators:
-            for place, number in enumerate(one.order[:upto]):
-                task = found.design.tasks[number]
-                scores = [scored(one, task, k) for k in range(len(found.design.scales))]
-                kept.put(one.id, place, 1, scores, 5.0)
-
+from rated import answer_all, lines, made, planned
 
 # What is rated
 

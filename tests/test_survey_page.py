@@ -1,4 +1,4 @@
-"""The page that people rate on, in headless Chromium; see test_browser for the variables.
+"""The page that people rate on, in headless Chromium; see conftest for the variable.
 
 A page of the survey forbids eval, so that conditions are waited for from outside.
 """
@@ -10,13 +10,10 @@ from pathlib import Path
 
 import pytest
 
-import test_browser
 from augless import survey
 from augless.survey import exports, pages
-from test_survey import answer_all, lines, made
-from test_survey_serving import PASSWORD, Served
+from rated import PASSWORD, Served, answer_all, lines, made
 
-browser = test_browser.browser  # the fixture
 SIZES = {"desk": (1280, 900), "phone": (320, 640)}
 SECRET = "window.hacked=1;alert(1)"
 

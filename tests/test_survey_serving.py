@@ -17,62 +17,7 @@ import pytest
 
 from augless import survey
 from augless.survey import pages, serving, store
-from test_survey import answer_all, made
-
-PASSWORD = "correct horse"
-
-
-class Served:
-    """A survey served in a thread of this process."""
-
-    def __init__(self, found, password=None, host="127.0.0.1", url=None):
-        self.found, self.password = found, password
-        self.address, listener = serving.bind(serving.Address(host, 0, url), password)
-        self.port = self.address.port
-        self.store, self._tokens = found.store(), found.tokens()
-        application = serving.Application(found, self.store, self.address, password)
-        self._server = serving.server(application)
-        self._thread = threading.Thread(target=self._server.run, args=([listener],))
-
-    def __enter__(self):
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_):
-        self._server.should_exit = True
-        self._thread.join()
-        self.store.__exit__(None, None, None)
-
-    def token(self, annotator="a1"):
-        return self._tokens[annotator]
-
-    def ask(self, path, *, method="GET", token=None, body=None, headers=(), host=None):
-        """Return status, headers and body of an answer."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
-        with contextlib.closing(connection):
-            connection.putrequest(method, path, skip_host=True)
-            connection.putheader("Host", host or f"127.0.0.1:{self.port}")
-            if token:
-                connection.putheader("Authorization", f"Bearer {token}")
-            for name, value in headers:
-                connection.putheader(name, value)
-            if body is not None:
-                connection.putheader("Content-Length", str(len(body)))
-            connection.endheaders(body)
-            answer = connection.getresponse()
-            return answer.status, answer.headers, answer.read()
-
-    def rate(self, place, scores, *, revision=1, annotator="a1", **changes):
-        """Send a rating; return the status, and what the answer says."""
-        given = {"place": place, "revision": revision, "scores": scores, "seconds": 3.5, **changes}
-        status, _, body = self.ask(
-            "/api/answers",
-            method="POST",
-            token=self.token(annotator),
-            body=json.dumps(given).encode(),
-            headers=[("Content-Type", "application/json")],
-        )
-        return status, json.loads(body)
+from rated import PASSWORD, Served, answer_all, lines, made
 
 
 def raw(port, request):
@@ -527,7 +472,6 @@ def test_addresses_that_climb_read_nothing(served):
 def blind(folder, seed, count=12):
     """Make a survey whose systems have names that stand nowhere else."""
     from augless.survey import designing
-    from test_survey import lines
 
     chance = random.Random(seed)
     names = ["".join(chance.choices("qxzjk", k=9)) + "-system" for _ in range(3)]

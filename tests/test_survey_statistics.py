@@ -15,7 +15,7 @@ from augless import survey
 from augless.survey import agreement, datasheet, exports, inference, raters, tallying
 from augless.survey.designing import Options, Scale
 from augless.survey.store import Answer
-from test_survey import answer_all, lines, made, planned
+from rated import answer_all, lines, made, planned
 
 
 def rated(seed, annotators=5, texts=40, missing=0.2):
@@ -459,7 +459,7 @@ def test_the_terminal_shows_every_number(found):
         "alpha",
         "kappa",
         "anna",
-        "could have",
+        "minimum detectable effect",
     ):
         assert word in said
 

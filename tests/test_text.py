@@ -20,17 +20,8 @@ from hypothesis import strategies as st
 
 from augless import text
 from augless.text import tokenisation, vocabularies
+from support import ATOMS
 
-# What rules, marks, special symbols and careless readers trip over.
-ATOMS = [
-    *"'',,..--``\"\"abstxzSZM1290éÉß\u017f½²٣५中あ가ก़्😀&<>|[]$€%/\\()?!:;«»\u2019“„…\u2013—ǅʰªⅷⅧⓐΣσς",
-    *(" ", " ", " ", "  ", "\t", "\x0b", "\x0c", "\r", "\x1c", "\x85", "\xa0", "\u2028", "\u3000"),
-    *("\x00", "\x01", "\x1f", "\x7f", "\u200b", "\u200d", "\xad", "\ufeff", "\u0301", "\ud800"),
-    *("Mr", "Mr.", "No", "No.", "Nr.", "z.B.", "bzw.", "Dr.", "i.e.", "U.S.", "M.", "al.", "p."),
-    *("..", "...", "''", "``", ",,", ",5", "1,2", "1.2", "1'", "'2", ".'", "'.", ",'", "',", "' '"),
-    *("l'", "n't", "'s", "'S", "'ll", "DOT", "MULTI", "DOTMULTI", "&amp;", "&apos;", "@-@", "@@"),
-    *("<unk>", "<pad>", "<eos>", "</s>", "</w>", "▁", "￭", " unknown", "İ", "H̱", "👩\u200d💻"),
-]
 LINES = st.lists(st.sampled_from(ATOMS), max_size=16).map("".join) | st.text(max_size=24)
 NASTY = [
     "",
@@ -280,9 +271,9 @@ def zipf(rng: random.Random, words: int) -> dict[str, int]:
 def test_few_words_are_learnt_from_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
     counts = zipf(random.Random(4), 2000)
     whole = text.Subwords(size=300).learn(counts)
-    monkeypatch.setattr(vocabularies, "ENOUGH", sum(counts.values()))
+    monkeypatch.setattr(vocabularies, "LEARNT_FROM", sum(counts.values()))
     assert text.Subwords(size=300).learn(counts) == whole
-    monkeypatch.setattr(vocabularies, "ENOUGH", sum(counts.values()) - 1)
+    monkeypatch.setattr(vocabularies, "LEARNT_FROM", sum(counts.values()) - 1)
     assert dict(vocabularies._thinned(counts, sum(counts.values()))) != counts
 
 
@@ -292,7 +283,7 @@ def test_thinned_counts_are_in_proportion_and_do_not_depend_on_order(
     rng = random.Random(5)
     items = list(zipf(rng, 5000).items())
     total = sum(n for _, n in items)
-    monkeypatch.setattr(vocabularies, "ENOUGH", 10_000)
+    monkeypatch.setattr(vocabularies, "LEARNT_FROM", 10_000)
     thinned = dict(vocabularies._thinned(dict(items), total))
     assert sum(thinned.values()) == 10_000
     share = 10_000 / total
@@ -314,7 +305,7 @@ def test_subwords_of_thinned_counts_spell_as_shortly_with_every_character(
         return sum(n * len(vocabulary.encode(word)) for word, n in counts.items()) / total
 
     whole = text.Subwords(size=300).learn(counts)
-    monkeypatch.setattr(vocabularies, "ENOUGH", total // 4)
+    monkeypatch.setattr(vocabularies, "LEARNT_FROM", total // 4)
     thinned = text.Subwords(size=300).learn(counts)
     assert len(thinned) == len(whole) == 300
     assert set("ж中文 ") <= set(thinned.pieces)

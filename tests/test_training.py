@@ -10,114 +10,20 @@ import torch
 
 from augless import data, losses, models, polar, runs, text, training
 from augless.ranks import ALONE
-
-CODEC = text.Codec(
-    text.Tokeniser(language="en"),
-    text.Words(size=60, min_count=1).learn(dict.fromkeys("abcdefghij", 1)),
+from small_runs import (
+    OBJECTIVES,
+    OPTIMIZERS,
+    PAIRS,
+    SMALL,
+    digits,
+    everything,
+    fit,
+    new_run,
+    ragged,
+    term,
+    trainer,
 )
-SMALL = {
-    "lstm": {"embedding": 8, "hidden": 8},
-    "paper-lstm": {"embedding": 8, "hidden": 8},
-    "transformer": {"size": 8, "heads": 2, "feed_forward": 16, "layers": 1},
-    "paper-transformer": {"size": 8, "heads": 2, "feed_forward": 16, "layers": 1},
-}
-VOCABULARY = 14
 
-
-def ragged(rows):
-    offsets = np.cumsum([0, *map(len, rows)], dtype=np.int64)
-    return data.Ragged(np.concatenate([np.asarray(r, np.int64) for r in rows]), offsets)
-
-
-def digits(n, seed=0, weight=None):
-    """Make pairs whose target is the source reversed."""
-    generator = np.random.default_rng(seed)
-    rows = [generator.integers(4, VOCABULARY, generator.integers(1, 9)) for _ in range(n)]
-    weights = np.ones(n, np.float32) if weight is None else np.asarray(weight, np.float32)
-    return data.Pairs(ragged(rows), ragged([row[::-1] for row in rows]), weights)
-
-
-PAIRS = digits(40)
-
-
-def term(loss="cross-entropy", weighting="plain", scale=1.0, **knobs):
-    return training.Term(
-        loss=losses.LOSSES[loss](), weighting=polar.WEIGHTINGS[weighting](**knobs), scale=scale
-    )
-
-
-def trainer(
-    *, model="lstm", terms=None, pairs=PAIRS, seed=3, build=None, precision="float32", **settings
-):
-    settings = {
-        "batch": 8,
-        "epochs": 2,
-        "log_every": 2,
-        "save_every": 1000,
-        "metric": "loss",
-    } | settings
-    return training.Trainer(
-        (build or models.MODELS[model](**SMALL[model])).build(VOCABULARY, VOCABULARY, seed=seed),
-        terms or [term()],
-        training.Settings(precision=precision, **settings),
-        pairs,
-        seed=seed,
-        device=torch.device("cpu"),
-    )
-
-
-def new_run(folder):
-    return runs.Run.create(folder, recipe={}, corpus="none", codecs=(CODEC, CODEC), versions={})
-
-
-def dev_loss(model):
-    nats, tokens = training.nats(model, digits(10, seed=9))
-    return {"loss": float(nats.sum() / tokens.sum())}
-
-
-def fit(run, one, **knobs):
-    with run.lock():
-        knobs = {"validate": dev_loss, "higher_is_better": False} | knobs
-        return training.fit(one, run, **knobs)
-
-
-def everything(run):
-    """Return all that a run ended with, but what depends on the clock."""
-    last, best = run.last(), run.best()
-    position = {k: v for k, v in last.state["position"].items() if k != "seconds"}
-    clock = {"seconds", "tokens_per_second", "validation"}
-    records = [{k: v for k, v in r.items() if k not in clock} for r in run.metrics()]
-    tensors = {
-        (kind, group, name): (value.dtype, value.numpy().tobytes())
-        for kind, one in (("last", last), ("best", best))
-        for group, values in one.tensors.items()
-        for name, value in values.items()
-    }
-    state = json.dumps([position, {k: v for k, v in last.state.items() if k != "position"}])
-    return tensors, state, best.state, records
-
-
-OBJECTIVES = {
-    "plain": [term()],
-    "law": [term(weighting="exponential")],
-    "normalised": [term(weighting="uniform", normalise="running-mean")],
-    "matched": [term(weighting="matched")],
-    "linear": [term(weighting="linear", corollary=2, c1=0.01)],
-    "wasserstein": [term(), term("wasserstein", "exponential", 0.1)],
-    "both": [term(weighting="uniform"), term("wasserstein", "uniform", 0.1)],
-    "wasserstein-alone": [term("wasserstein")],
-    "euclidean": [term("euclidean", "point")],
-    "r-drop": [term(weighting="exponential"), term("r-drop", scale=0.5)],
-    "averaged": [term(weighting="averaged", of=polar.Linear())],
-    "shuffled": [term(weighting="shuffled", of=polar.Linear(), window=20)],
-    "falling": [dataclasses.replace(term(weighting="falling"), weighed_by="loss-per-token")],
-}
-OPTIMIZERS = {
-    "sgd": training.Sgd(rate=0.5, halve_after=1),
-    "momentum": training.Sgd(rate=0.1, momentum=0.9),
-    "adam": training.Adam(rate=0.01, warmup=3),
-    "adamw": training.AdamW(rate=0.01, warmup=3),
-}
 CASES = [
     *((model, "law", "sgd") for model in SMALL),
     *(("lstm", objective, "adam") for objective in OBJECTIVES),
@@ -150,14 +56,14 @@ def test_a_run_stopped_at_every_step_ends_with_the_same_bits(tmp_path, model, ob
     whole = new_run(tmp_path / "whole")
     assert fit(whole, trainer(**knobs))
     pieces = new_run(tmp_path / "pieces")
-    sittings = 1
+    sessions = 1
     while not fit(pieces, trainer(**knobs), stop=lambda: True):
-        sittings += 1
-    assert sittings == 12  # ten steps and two validations
+        sessions += 1
+    assert sessions == 12  # ten steps and two validations
     assert everything(pieces) == everything(whole)
 
 
-def test_a_sitting_without_checkpoint_is_begun_anew(tmp_path):
+def test_a_session_without_checkpoint_is_begun_anew(tmp_path):
     whole, killed = new_run(tmp_path / "whole"), new_run(tmp_path / "killed")
     fit(whole, trainer())
 
@@ -261,7 +167,7 @@ def test_a_pair_of_weight_zero_leaves_the_running_means_alone():
         )
         for _ in range(3):
             one.step(np.arange(rows))
-        found.append(one.objectives.objectives[0].state_dict())
+        found.append(one.criterion.objectives[0].state_dict())
     assert found[0] == pytest.approx(found[1], rel=1e-6)
 
 
@@ -354,7 +260,7 @@ def test_losses_that_compare_passes_see_their_own_dropout_and_others_their_mean(
     one.step(np.arange(8))
     assert len(seen) == 2 and not torch.equal(seen[0].hidden, seen[1].hidden)
     cross_entropy, apart = losses.evaluate([t.loss for t in terms], seen, batch)
-    recent = [tally.summary()["loss"] for tally in one.objectives.recent]
+    recent = [tally.summary()["loss"] for tally in one.criterion.recent]
     assert recent == pytest.approx([cross_entropy.mean().item(), apart.mean().item()], rel=1e-4)
     assert apart.min() > 0
 
@@ -363,7 +269,7 @@ def test_without_dropout_passes_agree():
     build = models.MODELS["lstm"](**SMALL["lstm"], dropout=0.0)
     one = trainer(build=build, terms=[term(), term("r-drop")])
     one.step(np.arange(8))
-    assert one.objectives.recent[1].loss == 0
+    assert one.criterion.recent[1].loss == 0
 
 
 @pytest.mark.parametrize("per", ["sentence", "token"])
@@ -381,7 +287,7 @@ def test_a_weight_may_follow_from_the_loss_per_token(per):
     one.step(np.arange(6))
     for (name, parameter), gradient in zip(one.parameters.items(), gradients, strict=True):
         assert torch.allclose(parameter, before[name] - gradient, rtol=0, atol=1e-10), name
-    assert one.objectives.objectives[0].mean_loss == pytest.approx((total / tokens).mean().item())
+    assert one.criterion.objectives[0].mean_loss == pytest.approx((total / tokens).mean().item())
 
 
 @pytest.mark.parametrize("change", ["seed", "step", "draw"])
@@ -464,7 +370,7 @@ def test_a_warm_up_begins_with_its_first_step():
         one.step(np.arange(8))
         seen.append(one.optimizer.param_groups[0]["lr"])
     assert seen == pytest.approx([0.01, 0.02, 0.03])
-    assert one.record("interval", one.objectives.recent, one.recent)["rate"] == seen[-1]
+    assert one.record("interval", one.criterion.recent, one.recent)["rate"] == seen[-1]
 
 
 def test_the_defaults_are_the_papers_and_vaswanis():
@@ -490,14 +396,14 @@ def test_the_memory_of_running_means_is_a_setting():
         build = models.MODELS["lstm"](**SMALL["lstm"], dropout=0.0)
         one = trainer(build=build, memory=memory, optimizer=training.Sgd(rate=0.0))
         one.step(np.arange(4))
-        first = one.objectives.objectives[0].mean_loss
+        first = one.criterion.objectives[0].mean_loss
         one.step(np.arange(4, 8))
-        total = one.objectives.recent[0].loss / 4
+        total = one.criterion.recent[0].loss / 4
         second = total - first
-        assert one.objectives.objectives[0].mean_loss == pytest.approx(
+        assert one.criterion.objectives[0].mean_loss == pytest.approx(
             first + (second - first) / memory
         )
-        means.append(one.objectives.objectives[0].mean_loss)
+        means.append(one.criterion.objectives[0].mean_loss)
     assert means[0] != means[1]
 
 
@@ -515,13 +421,13 @@ def test_logged_weights_are_those_that_were_used_and_lengths_are_of_the_target()
         optimizer=training.Sgd(rate=0.0),
     )
     for _ in range(3):  # the mean loss, the mean weight, and then the normalised weights
-        one.objectives.recent = [training.terms.Tally()]
+        one.criterion.recent = [training.terms.Tally()]
         one.step(np.arange(4))
     batch = data.collate(pairs, np.arange(4))
     values = losses.CrossEntropy()(one.model(batch), batch).detach()
-    objective = one.objectives.objectives[0]
+    objective = one.criterion.objectives[0]
     weights = (law(values, values.mean()) / objective.mean_weight).numpy()
-    found = one.objectives.recent[0].summary()
+    found = one.criterion.recent[0].summary()
     assert found["weight"] == pytest.approx(1, abs=1e-6)
     assert found["weight_sd"] == pytest.approx(weights.std(), rel=1e-4)
     assert found["weight_spread"] == pytest.approx(weights.std() / weights.mean(), rel=1e-4)

@@ -156,7 +156,7 @@ def test_a_finished_run_keeps_its_best_model_alone(reference):
             assert list(folder.glob("best-*")) and not list(folder.glob("checkpoint-*"))
 
 
-def test_a_report_knows_what_failed_and_a_new_sitting_tries_it_again(reference, tmp_path):
+def test_a_report_knows_what_failed_and_a_new_session_tries_it_again(reference, tmp_path):
     root, trial, _ = reference
     copy = shutil.copytree(root, tmp_path / "copy")
     again = trials.collect(trial.plan, root=copy)

@@ -26,7 +26,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from augless import models, text
+from augless import data, models, text
 from augless.knobs import LARGEST_SEED, Above, AtMost, Choices, Knobs, Within
 
 Codecs = tuple[text.Codec, text.Codec]
@@ -313,6 +313,7 @@ def _windows(
     places: Sequence[int],
 ) -> Iterator[list[Text]]:
     source, target = codecs
+    device = _device(model)
     start = 0
     while window := list(itertools.islice(lines, batching.window)):
         encoded = source.encode_lines(window)
@@ -321,9 +322,11 @@ def _windows(
         texts = [[empty] for _ in window]
         if progress is not None and (blank := sum(not len(i) for i in ids)):
             progress(blank)
+        side = data.Ragged.of(ids)
         for part in _parts(ids, batching):
-            batch = _padded([ids[i] for i in part], _device(model))
-            found = search.search(model, *batch, [places[start + i] for i in part])
+            words, mask = map(torch.from_numpy, data.padded(side, np.array(part)))
+            where = [places[start + i] for i in part]
+            found = search.search(model, words.to(device), mask.to(device), where)
             for i, hypotheses in zip(part, found, strict=True):
                 cut = len(encoded[i]) > batching.max_source
                 texts[i] = [Text(target.decode(h.ids), h, cut) for h in hypotheses]
@@ -342,17 +345,6 @@ def _parts(ids: Sequence[NDArray[np.int32]], batching: Batching) -> Iterator[lis
         end = start + max(1, min(fit, batching.sentences))
         yield order[start:end]
         start = end
-
-
-def _padded(ids: Sequence[NDArray[np.int32]], device: torch.device) -> tuple[Tensor, Tensor]:
-    """Return (B, S) ids, the end symbol included, and mask."""
-    lengths = torch.tensor([len(i) for i in ids])
-    source = torch.full((len(ids), int(lengths.max()) + 1), text.PAD)
-    for row, words in zip(source, ids, strict=True):
-        row[: len(words)] = torch.from_numpy(words.astype(np.int64))
-        row[len(words)] = text.EOS
-    mask = torch.arange(source.shape[1]) <= lengths[:, None]
-    return source.to(device), mask.to(device)
 
 
 @dataclass(frozen=True)

@@ -216,7 +216,7 @@ class _Job:
                 done += len(samples)
         wanted = set(todo)
         missing = (block for block in self._blocks() if block[0] in wanted)
-        with _hired(ready, self.context, min(workers, len(todo))) as work:
+        with _worker_processes(ready, self.context, min(workers, len(todo))) as work:
             for number, texts, seconds in work(missing):
                 self._save(number, texts, seconds)
                 done += len(texts)
@@ -378,7 +378,7 @@ def _texts(
 
 
 @contextlib.contextmanager
-def _hired(augmenter: Augmenter, context: Context, workers: int) -> Iterator[Work]:
+def _worker_processes(augmenter: Augmenter, context: Context, workers: int) -> Iterator[Work]:
     """Give what rewrites blocks, in as many processes as are asked for."""
     if workers <= 1:
         with contextlib.ExitStack() as stack:

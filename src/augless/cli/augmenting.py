@@ -35,19 +35,22 @@ def _augmenters(incomplete: str) -> list[str]:
     return [name for name in augmentation.AUGMENTERS if name.startswith(incomplete)]
 
 
+Augmenting = Annotated[
+    str, typer.Argument(help="How; see augless list augmenters.", autocompletion=_augmenters)
+]
+Knobs = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="[KEY=VALUE]...",
+        help="Knobs of the augmenter, such as rate=0.2, and what to change in the recipe.",
+    ),
+]
+
+
 def augment(
-    augmenter: Annotated[
-        str,
-        typer.Argument(help="How; see augless list augmenters.", autocompletion=_augmenters),
-    ],
+    augmenter: Augmenting,
     recipe: options.Recipe,
-    overrides: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="[KEY=VALUE]...",
-            help="Knobs of the augmenter, such as rate=0.2, and what to change in the recipe.",
-        ),
-    ] = None,
+    overrides: Knobs = None,
     out: Annotated[
         Path, typer.Option(help="The folder to make; it appears when it is whole.")
     ] = ...,  # type: ignore[assignment]  # typer's way to say that it must be given

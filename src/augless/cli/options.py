@@ -30,8 +30,8 @@ Device = Annotated[
     Literal["auto", "cpu", "cuda", "mps"],
     typer.Option(help="Where to compute; only cpu is tested."),
 ]
+MaxMinutes = Annotated[float, typer.Option(min=0, help="Save and stop after so many minutes.")]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
-
 Verbose = Annotated[bool, typer.Option("--verbose", help="Show all settings, defaults too.")]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import statistics
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -92,7 +92,11 @@ def score(
     if hypotheses and streams:
         sources = read(source) if source else None
         faults = _faults(systems, read, streams[0], sources)
-    results = {name: _result(name, one, baseline, faults) for name, one in found.items()}
+    _say({name: _result(name, one, baseline, faults) for name, one in found.items()}, as_json)
+
+
+def _say(results: Mapping[str, dict[str, Any]], as_json: bool) -> None:
+    """Print the results of all metrics, and beside them what is to be noted."""
     if as_json:
         print(terminal.as_json(results))
     else:

@@ -37,41 +37,49 @@ def root() -> None:
     """
 
 
+Systems = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="FILE ...",
+        help="What systems wrote, line for line: FILE, or NAME=FILE; others may follow.",
+    ),
+]
+Scales = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="fluency, relevance, adequacy, or NAME=QUESTION of your own; may come again. "
+        "fluency,relevance if not given."
+    ),
+]
+Gold = Annotated[
+    Path | None,
+    typer.Option(help='Texts of known rating, a JSON object a line: source, text, "scores".'),
+]
+Instructions = Annotated[
+    Path | None, typer.Option(help="Text that annotators read before they start.")
+]
+Repeats = Annotated[
+    int, typer.Option(min=0, help="Texts shown twice to each, for self-consistency.")
+]
+Degraded = Annotated[int, typer.Option(min=0, help="Spoilt texts, to catch those who do not read.")]
+
+
 @app.command()
 def new(
     more: Annotated[
         list[str] | None, typer.Argument(metavar="[FILE]...", help="More systems.")
     ] = None,
-    systems: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="FILE ...",
-            help="What systems wrote, line for line: FILE, or NAME=FILE; others may follow.",
-        ),
-    ] = None,
+    systems: Systems = None,
     source: Annotated[Path | None, typer.Option(help="What they were given.")] = None,
     reference: Annotated[
         Path | None, typer.Option(help="What a person wrote: rated too, as a hidden system.")
     ] = None,
     items: Annotated[int, typer.Option(min=1, help="Lines to draw.")] = 200,
-    scales: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="fluency, relevance, adequacy, or NAME=QUESTION of your own; may come again. "
-            "fluency,relevance if not given."
-        ),
-    ] = None,
+    scales: Scales = None,
     annotators: Annotated[str, typer.Option(help="How many, or their names: anna,ben.")] = "5",
-    repeats: Annotated[
-        int, typer.Option(min=0, help="Texts shown twice to each, for self-consistency.")
-    ] = 0,
-    degraded: Annotated[
-        int, typer.Option(min=0, help="Spoilt texts, to catch those who do not read.")
-    ] = 0,
-    gold: Annotated[
-        Path | None,
-        typer.Option(help='Texts of known rating, a JSON object a line: source, text, "scores".'),
-    ] = None,
+    repeats: Repeats = 0,
+    degraded: Degraded = 0,
+    gold: Gold = None,
     title: Annotated[str, typer.Option(help="What stands above the page.")] = "Rating texts",
     labels: Annotated[
         str, typer.Option(help="What source and text are called on the page.")
@@ -79,9 +87,7 @@ def new(
     languages: Annotated[
         str, typer.Option(help="Of source and text, for screen readers: de,en.")
     ] = "",
-    instructions: Annotated[
-        Path | None, typer.Option(help="Text that annotators read before they start.")
-    ] = None,
+    instructions: Instructions = None,
     seed: Annotated[int, typer.Option(help="Of the drawing and all orders.")] = 1,
     out: Annotated[Path, typer.Option(help="Where the survey is kept.")] = Path("survey"),
     as_json: options.Json = False,

@@ -8,12 +8,16 @@ import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from augless.cli import options, terminal
 from augless.errors import STOPPED
+
+if TYPE_CHECKING:
+    from augless import runs
+    from augless.training import Settings
 
 
 def train(
@@ -28,9 +32,7 @@ def train(
     device: options.Device = "auto",
     threads: options.Threads = None,
     workers: options.Workers = 1,
-    max_minutes: Annotated[
-        float, typer.Option(min=0, help="Save and stop after so many minutes.")
-    ] = math.inf,
+    max_minutes: options.MaxMinutes = math.inf,
     tensorboard: Annotated[
         bool, typer.Option("--tensorboard", help="Write records for TensorBoard too.")
     ] = False,
@@ -52,7 +54,7 @@ def train(
     """
     stop = terminal.Stop()
     stop.listen()
-    from augless import recipes, training
+    from augless import recipes
     from augless.recipes import following
 
     if os.environ.get("WORLD_SIZE", "1") != "1":
@@ -88,6 +90,13 @@ def train(
             file=sys.stderr,
         )
         raise SystemExit(STOPPED)
+    _say_trained(trained, resolved.recipe.training, as_json)
+
+
+def _say_trained(trained: runs.Run, settings: Settings, as_json: bool) -> None:
+    """Say what came of a finished run, and where it is."""
+    from augless import training
+
     result = training.outcome(trained)
     assert result is not None  # it is finished
     if as_json:
@@ -100,7 +109,6 @@ def train(
         for name, value in result.best.scores.items()
     )
     terminal.show(f"best model: epoch {result.best.epoch} of {result.epochs}, {scores}")
-    settings = resolved.recipe.training
     if result.epochs < settings.epochs:
         print(
             f"early stopping: no better {settings.metric} on the validation set in "

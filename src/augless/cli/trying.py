@@ -20,6 +20,7 @@ from augless.errors import STOPPED, code_of_all
 
 if TYPE_CHECKING:
     from augless import trials
+    from augless.reports import human
 
 
 def _plans(incomplete: str) -> list[str]:
@@ -55,7 +56,26 @@ Records = Annotated[
         exists=True, file_okay=False, help="A folder with records of runs that count as done."
     ),
 ]
+Jobs = Annotated[
+    int | None,
+    typer.Option(min=1, max=1024, help="Runs at once; else as many as there are cores."),
+]
+Threads = Annotated[int, typer.Option(min=1, max=1024, help="Threads of each run.")]
+DryRun = Annotated[
+    bool, typer.Option("--dry-run", help="List the runs and how long they will take.")
+]
+WritePlan = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="Write the plan to a file to edit; run nothing."),
+]
 Files = Annotated[tuple[Path, Path] | None, typer.Option(metavar="SOURCE TARGET")]
+Rivals = Annotated[
+    bool,
+    typer.Option(
+        "--rivals",
+        help="With own files: compare with masked-LM, back-translation, word edits and R-Drop.",
+    ),
+]
 _PLAN = "plan.toml"  # which a trial leaves in its folder
 _Given = dict[str, tuple[Path, Path] | None]
 
@@ -64,34 +84,18 @@ def trial(
     plan: PlanName = None,
     overrides: options.Overrides = None,
     small: Small = False,
-    jobs: Annotated[
-        int | None,
-        typer.Option(min=1, max=1024, help="Runs at once; else as many as there are cores."),
-    ] = None,
-    threads: Annotated[int, typer.Option(min=1, max=1024, help="Threads of each run.")] = 1,
+    jobs: Jobs = None,
+    threads: Threads = 1,
     out: Out = Path("trials"),
     records: Records = None,
     device: options.Device = "cpu",
-    max_minutes: Annotated[
-        float, typer.Option(min=0, help="Save and stop after so many minutes.")
-    ] = math.inf,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="List the runs and how long they will take.")
-    ] = False,
-    write_plan: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Write the plan to a file to edit; run nothing."),
-    ] = None,
+    max_minutes: options.MaxMinutes = math.inf,
+    dry_run: DryRun = False,
+    write_plan: WritePlan = None,
     train: Files = None,
     valid: Files = None,
     test: Files = None,
-    rivals: Annotated[
-        bool,
-        typer.Option(
-            "--rivals",
-            help="With own files: compare with masked-LM, back-translation, word edits and R-Drop.",
-        ),
-    ] = False,
+    rivals: Rivals = False,
     as_json: options.Json = False,
 ) -> None:
     """Compare methods: train each with several seeds, write a page.
@@ -114,10 +118,7 @@ def trial(
     chosen = _chosen(plan, overrides or [], small, files, rivals)
     root = _root(out, chosen, files)
     if write_plan is not None:
-        terminal.check_output(write_plan)
-        with terminal.output(write_plan) as file:
-            file.write(chosen.as_toml())
-        print(f"next: augless trial {shlex.quote(str(write_plan))}")
+        _write(chosen, write_plan)
         return
     jobs = jobs or len(os.sched_getaffinity(0))
     if dry_run:
@@ -131,9 +132,7 @@ def trial(
                 device=device,
                 progress=progress,
             )
-        print(
-            terminal.as_json(watching.forecast(expected)) if as_json else watching.listed(expected)
-        )
+        _say(expected, as_json)
         return
     _warn(root, chosen)
     with (
@@ -154,19 +153,36 @@ def trial(
             on_status=live,
         )
     _report(found, root, as_json)
-    if any(entry.record is None and entry.failure is None for entry in found.entries):
-        why = stop.by or f"{max_minutes:g} minutes"
-        status = live.last
-        assert status is not None  # a trial ends with one
-        left = status.total - status.done - status.failed
-        print(
-            f"augless: stopped ({why}) with {left} of {status.total} runs to go\n"
-            "the same command goes on from there",
-            file=sys.stderr,
-        )
-        raise SystemExit(STOPPED)
-    if found.failures:
-        raise SystemExit(code_of_all(found.failures))
+    _end(found, live.last, stop.by or f"{max_minutes:g} minutes")
+
+
+def _write(plan: trials.Plan, path: Path) -> None:
+    """Write a plan to a file, to be edited."""
+    terminal.check_output(path)
+    with terminal.output(path) as file:
+        file.write(plan.as_toml())
+    print(f"next: augless trial {shlex.quote(str(path))}")
+
+
+def _say(expected: trials.Forecast, as_json: bool) -> None:
+    """Print the runs to come, and how long they will take."""
+    print(terminal.as_json(watching.forecast(expected)) if as_json else watching.listed(expected))
+
+
+def _end(found: trials.Trial, status: trials.Status | None, why: str) -> None:
+    """End with the exit code of a trial that can be resumed, or of what failed in it."""
+    if all(entry.record or entry.failure for entry in found.entries):
+        if found.failures:
+            raise SystemExit(code_of_all(found.failures))
+        return
+    assert status is not None  # a trial ends with one
+    left = status.total - status.done - status.failed
+    print(
+        f"augless: stopped ({why}) with {left} of {status.total} runs to go\n"
+        "the same command goes on from there",
+        file=sys.stderr,
+    )
+    raise SystemExit(STOPPED)
 
 
 def report(
@@ -178,6 +194,13 @@ def report(
     train: Files = None,
     valid: Files = None,
     test: Files = None,
+    survey: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER",
+            help="A survey, whose ratings stand beside the scores of methods of the same name.",
+        ),
+    ] = None,
     as_json: options.Json = False,
 ) -> None:
     """Write the page of a trial again, without running anything.
@@ -185,6 +208,8 @@ def report(
     Examples:
 
       augless report trials/demo
+
+      augless report trials/demo --survey survey
 
       augless report table1 --small --records records
     """
@@ -196,12 +221,26 @@ def report(
         plan = str(folder / _PLAN)
     chosen = _chosen(plan, overrides or [], small, files)
     root = folder or _root(out, chosen, files)
+    people = None if survey is None else _rated(survey, chosen)
     found = trials.collect(chosen, root=root, records=records)
     if all(entry.record is None and entry.failure is None for entry in found.entries):
         raise recipes.BadRecipe(
             f"no run of {chosen.name} that counts is done below {root}; start augless trial"
         )
-    _report(found, root, as_json)
+    _report(found, root, as_json, people)
+
+
+def _rated(folder: Path, plan: trials.Plan) -> human.Human:
+    """Count a survey, for a trial's page."""
+    from augless import survey
+    from augless.survey import joining
+
+    opened = survey.Survey.open(folder)
+    with terminal.Progress() as progress:
+        progress("counting", 0, None)
+        found = joining.joined(opened, plan.methods, plan.baseline)
+        progress("counting", 1, 1)
+    return found
 
 
 def _folder(plan: str) -> Path | None:
@@ -298,13 +337,15 @@ def _warn(root: Path, plan: trials.Plan) -> None:
         )
 
 
-def _report(found: trials.Trial, root: Path, as_json: bool) -> None:
+def _report(
+    found: trials.Trial, root: Path, as_json: bool, people: human.Human | None = None
+) -> None:
     """Write the page and print the table, or all of it as JSON; name what failed."""
     from augless import reports
 
     with terminal.Progress() as progress:
         progress("comparing", 0, None)
-        page = reports.report(found, storage.inside(root, "report"))
+        page = reports.report(found, storage.inside(root, "report"), people)
         progress("comparing", 1, 1)
     if as_json:
         rows: list[Any] = [
@@ -321,10 +362,15 @@ def _report(found: trials.Trial, root: Path, as_json: bool) -> None:
             method: {corpus: choice.as_json() for corpus, choice in of.items()}
             for method, of in found.chosen.items()
         }
-        whole = {"page": str(page), **reports.summary(found), "runs": rows, "chosen": chosen}
+        whole = {
+            "page": str(page),
+            **reports.summary(found, people),
+            "runs": rows,
+            "chosen": chosen,
+        }
         print(terminal.as_json(whole))
     else:
-        terminal.show(reports.text(found))
+        terminal.show(reports.text(found, people))
         print(page)
     sys.stdout.flush()  # before what failed, where both go to one place
     for line in watching.failures(found):

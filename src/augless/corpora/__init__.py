@@ -16,7 +16,7 @@ from typing import Any
 
 from augless.corpora.corpus import Corpus
 from augless.corpora.drawn import Reddit, Tatoeba
-from augless.corpora.files import Files
+from augless.corpora.files import FORMATS, Files, Format
 from augless.corpora.published import (
     IWSLT14FrenchEnglish,
     IWSLT14GermanEnglish,
@@ -49,9 +49,11 @@ CORPORA: dict[str, type[Any]] = Choices(
 
 __all__ = [
     "CORPORA",
+    "FORMATS",
     "BadData",
     "Corpus",
     "Files",
+    "Format",
     "IWSLT14FrenchEnglish",
     "IWSLT14GermanEnglish",
     "IWSLT14ItalianEnglish",

@@ -9,10 +9,8 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
 from augless.corpora import reading
-from augless.corpora.reading import BadData, Pair, Tally
+from augless.corpora.reading import COMPRESSED, BadData, Pair, Tally
 from augless.knobs import Knobs
-
-FORMS = ("", ".gz", ".xz", ".zst")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,7 +90,7 @@ def found(folders: tuple[Path, ...], stems: tuple[str, ...]) -> Path | None:
     The first folder that has any decides. Two such files there are refused: one may be stale.
     """
     for folder in folders:
-        there = [folder / f"{stem}{form}" for stem in stems for form in FORMS]
+        there = [folder / f"{stem}{suffix}" for stem in stems for suffix in ("", *COMPRESSED)]
         there = [path for path in there if path.exists() or path.is_symlink()]
         if len(there) > 1:
             these = " and ".join(path.name for path in there[:2])

@@ -1,17 +1,16 @@
 """Anybody's own files."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar
 
 from augless.corpora import reading
-from augless.corpora.corpus import FORMS, Corpus, found
-from augless.corpora.reading import BadData, Empty, Pair, Tally
-from augless.knobs import Within
+from augless.corpora.corpus import Corpus, found
+from augless.corpora.reading import COMPRESSED, BadData, Empty, Pair, Tally
+from augless.knobs import Among, Choices, Within
 
-Form = Literal["auto", "tsv", "jsonl"]
 STEMS = {"train": ("train",), "valid": ("valid", "dev", "val"), "test": ("test",)}
 
 
@@ -37,7 +36,11 @@ class Files(Corpus):
     valid: Annotated[tuple[Path, ...], "source and target file, or one file of both"] = ()
     test: Annotated[tuple[Path, ...], "source and target file, or one file of both"] = ()
     extra: Annotated[tuple[str, ...], "further splits in the folder, such as test2017"] = ()
-    form: Annotated[Form, "how a file that has both sides is written; auto: see its name"] = "auto"
+    form: Annotated[
+        str,
+        "how a file that has both sides is written; auto: see its name",
+        Among("corpora.FORMATS"),
+    ] = "auto"
     columns: Annotated[
         tuple[int, int], "TSV columns of source and target, from 1", Within(1, 10_000)
     ] = (1, 2)
@@ -70,7 +73,7 @@ class Files(Corpus):
             if len(paths) == 2 and reading.STDIN in paths:
                 raise BadData(f"{split}: standard input must have both sides, as TSV or JSONL.")
             if len(paths) == 1:
-                self._form(paths[0])
+                self._format(paths[0])
         if sum(paths == (reading.STDIN,) for paths in named.values()) > 1:
             raise BadData("standard input (-) can be one split only.")
 
@@ -108,22 +111,24 @@ class Files(Corpus):
         paths = self._files()[split]
         if len(paths) == 2:
             return reading.parallel(paths[0], paths[1], self.empty, tally)
-        form = self._form(paths[0])
-        one, other = self.fields or self.languages
-        fields = reading.columns(self.columns) if form == "tsv" else reading.members((one, other))
-        weight = reading.weight_in(self.weight, form)
-        made = reading.made_by(self.made if form == "jsonl" else "")
-        return reading.single(paths[0], fields, self.empty, tally, weight, made)
+        form = self._format(paths[0])
+        weight = reading.weight_in(self.weight, form.value)
+        made = reading.made_by(self.made if form.marks else "")
+        return reading.single(paths[0], form.sides(self), self.empty, tally, weight, made)
 
-    def _form(self, path: Path) -> Form:
-        if self.form != "auto":
-            return self.form
-        ending = [part for part in path.suffixes if part.lower() not in FORMS][-1:]
-        if path != reading.STDIN and ending in ([".tsv"], [".jsonl"]):
-            return "tsv" if ending == [".tsv"] else "jsonl"
+    def _format(self, path: Path) -> "Format":
+        chosen = FORMATS[self.form]
+        if chosen is None and path != reading.STDIN:
+            ending = [part for part in path.suffixes if part.lower() not in COMPRESSED][-1:]
+            chosen = next((one for one in _formats() if [one.suffix] == ending), None)
+        if chosen is not None:
+            return chosen
+        names = [one.suffix[1:] for one in _formats()]
+        these = " or ".join(map(str.upper, names))
         raise BadData(
-            f"{reading.name(path)}: is it TSV or JSONL? Its name does not tell.\n"
-            'Set corpus.form=tsv or jsonl (in Python: form="tsv"), or give two files.'
+            f"{reading.name(path)}: is it {these}? Its name does not tell.\n"
+            f"Set corpus.form={' or '.join(names)} "
+            f'(in Python: form="{names[0]}"), or give two files.'
         )
 
     def _files(self) -> dict[str, tuple[Path, ...]]:
@@ -158,5 +163,42 @@ class Files(Corpus):
             raise BadData(
                 f"{reading.name(there or folder)}: there is no {stem}.{absent} beside this file."
             )
-        both = found((folder,), (f"{stem}.tsv", f"{stem}.jsonl"))
+        both = found((folder,), tuple(f"{stem}{one.suffix}" for one in _formats()))
         return (both,) if both else ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Format:
+    """How one file holds both sides of every pair, a pair a line."""
+
+    suffix: str
+    """that its files have, before .gz and the like"""
+    sides: Callable[[Files], Callable[[Path, int, str], tuple[str, str]]]
+    """from a corpus, which says where they are, to what finds source and target in a line"""
+    value: Callable[[str, str], Any]
+    """what a line says of a key, such as its weight"""
+    marks: bool = False
+    """whether its lines can say that augmentation made them"""
+
+
+FORMATS: dict[str, Format | None] = Choices(
+    {
+        "auto": None,  # told by the suffix
+        "tsv": Format(
+            suffix=".tsv",
+            sides=lambda files: reading.columns(files.columns),
+            value=reading.column,
+        ),
+        "jsonl": Format(
+            suffix=".jsonl",
+            sides=lambda files: reading.members(files.fields or files.languages),
+            value=reading.member,
+            marks=True,
+        ),
+    }
+)
+"""name of a file format -> how it is read"""
+
+
+def _formats() -> list[Format]:
+    return [one for one in FORMATS.values() if one is not None]

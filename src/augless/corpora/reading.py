@@ -29,6 +29,8 @@ from typing import IO, Any, Literal, Protocol
 BLOCK = 1 << 20  # bytes read at once
 LONGEST = 8 << 20  # bytes of the longest line that is still believed to be text
 STDIN = Path("-")
+COMPRESSED = {".gz": b"\x1f\x8b", ".xz": b"\xfd7zXZ\0", ".zst": b"\x28\xb5\x2f\xfd"}
+"""suffix of a compressed file -> its first bytes"""
 
 Empty = Literal["error", "drop"]
 Numbered = Iterator[tuple[int, str]]
@@ -136,20 +138,19 @@ class _Stream(Protocol):
 @contextmanager
 def _opened(path: Path) -> Iterator[tuple[IO[bytes], _Stream]]:
     """Open a file, and what decompresses it; whoever reads names the faults."""
-    form = path.suffix.lower()
+    suffix = path.suffix.lower()
     with path.open("rb") as raw:
-        if form not in (".gz", ".xz", ".zst"):
+        if suffix not in COMPRESSED:
             start = raw.read(6)
             raw.seek(0)
-            forms = {b"\x1f\x8b": ".gz", b"\xfd7zXZ\0": ".xz", b"\x28\xb5\x2f\xfd": ".zst"}
-            form = next((form for magic, form in forms.items() if start.startswith(magic)), "")
-        if form == ".gz":
+            suffix = next((s for s, magic in COMPRESSED.items() if start.startswith(magic)), "")
+        if suffix == ".gz":
             with gzip.GzipFile(fileobj=raw) as stream:
                 yield raw, stream
-        elif form == ".xz":
+        elif suffix == ".xz":
             with lzma.LZMAFile(raw) as stream:
                 yield raw, stream
-        elif form == ".zst":
+        elif suffix == ".zst":
             yield raw, _Zstandard(path, raw)
         else:
             yield raw, raw
@@ -254,7 +255,7 @@ def _lines(path: Path, whole: bytes, before: int) -> list[str]:
 def _at(path: Path, whole: bytes, before: int, where: int, what: str) -> BadData:
     line = before + whole.count(b"\n", 0, where) + 1
     column = where - whole.rfind(b"\n", 0, where)
-    advice = "Convert the file to UTF-8 text, or mend that line."
+    advice = "Convert the file to UTF-8 text, or fix that line."
     if line == 1 and whole.startswith((b"\xff\xfe", b"\xfe\xff")):
         advice = "It looks like UTF-16: convert it to UTF-8."
     elif line == 1 and whole.startswith(b"PK\x03\x04"):
@@ -344,18 +345,15 @@ def single(
         raise _nothing((path,))
 
 
-def weight_in(key: str, form: str) -> Callable[[Path, int, str], float]:
-    """Make what finds a pair's weight in a line: a TSV column, from 1, or a JSONL field.
-
-    Without either, every pair weighs 1.
-    """
+def weight_in(key: str, written_at: Callable[[str, str], Any]) -> Callable[[Path, int, str], float]:
+    """Make what finds a pair's weight in a line, where `key` says; without a key it is 1."""
     if not key:
         return lambda *_: 1.0
 
     def find(path: Path, number: int, line: str) -> float:
         written: Any = None
         try:
-            written = line.split("\t")[int(key) - 1] if form == "tsv" else json.loads(line)[key]
+            written = written_at(line, key)
             value = float(written)
         except (ValueError, TypeError, LookupError):
             value = -1.0
@@ -390,7 +388,7 @@ def blank(path: Path, number: int, side: str = "line") -> BadData:
     """Refuse an empty side."""
     return BadData(
         f"{name(path)}, line {number}: the {side} is empty.\n"
-        'Mend it, or set corpus.empty=drop (in Python: empty="drop") to leave such pairs out.'
+        'Fix it, or set corpus.empty=drop (in Python: empty="drop") to leave such pairs out.'
     )
 
 
@@ -414,7 +412,12 @@ def columns(wanted: tuple[int, int]) -> Callable[[Path, int, str], tuple[str, st
     return fields
 
 
-def members(wanted: tuple[str, str]) -> Callable[[Path, int, str], tuple[str, str]]:
+def column(line: str, key: str) -> str:
+    """Return what stands in a column, counted from 1, of a tab-separated line."""
+    return line.split("\t")[int(key) - 1]
+
+
+def members(wanted: tuple[str, ...]) -> Callable[[Path, int, str], tuple[str, str]]:
     """Make a reader of lines that are JSON objects with two named fields of text."""
 
     def fields(path: Path, number: int, line: str) -> tuple[str, str]:
@@ -423,6 +426,11 @@ def members(wanted: tuple[str, str]) -> Callable[[Path, int, str], tuple[str, st
         return one, other
 
     return fields
+
+
+def member(line: str, key: str) -> Any:
+    """Return a field of a line that is a JSON object."""
+    return json.loads(line)[key]
 
 
 def record(path: Path, number: int, line: str) -> dict[str, Any]:

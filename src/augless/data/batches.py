@@ -73,8 +73,8 @@ def collate(pairs: Pairs, rows: NDArray[np.int64]) -> Batch:
     """Make one batch of the given pairs, padded to the longest."""
     import torch
 
-    source, source_mask = _padded(pairs.source, rows)
-    target, target_mask = _padded(pairs.target, rows)
+    source, source_mask = padded(pairs.source, rows)
+    target, target_mask = padded(pairs.target, rows)
     return Batch(
         source=torch.from_numpy(source),
         source_mask=torch.from_numpy(source_mask),
@@ -133,7 +133,7 @@ def _cut(
     return found
 
 
-def _padded(side: Ragged, rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[Any]]:
+def padded(side: Ragged, rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[Any]]:
     """Return ids (B, T) with the end symbol, and where they are real."""
     lengths = side.lengths[rows]
     width = int(lengths.max()) + 1 if len(rows) else 1

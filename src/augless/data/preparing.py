@@ -22,7 +22,7 @@ from augless import corpora, storage, text
 from augless.corpora import reading
 from augless.data import store
 from augless.data.store import Prepared
-from augless.data.workers import Block, Workers, hired, in_order
+from augless.data.workers import Block, Workers, in_order, worker_processes
 from augless.knobs import Among, Knobs, Within
 
 Progress = Callable[[str, int, int | None], None]
@@ -108,8 +108,8 @@ def prepare(
     try:
         aside.mkdir(parents=True)
         header = {"fingerprint": inputs, "inputs": _described(corpus), "settings": knobs}
-        with hired(workers) as hands:
-            _write(corpus, settings, aside, hands, progress, header)
+        with worker_processes(workers) as pool:
+            _write(corpus, settings, aside, pool, progress, header)
         changed = before is None or _stamps(corpus) != before
         if changed and corpus.fingerprint() != inputs:
             raise corpora.BadData("the files changed while they were read; prepare again")
@@ -157,33 +157,21 @@ def _write(
     corpus: corpora.Corpus,
     settings: Settings,
     folder: Path,
-    hands: Workers,
+    pool: Workers,
     progress: Progress,
     header: dict[str, Any],
 ) -> None:
     taken = None if settings.codec is None else _taken(settings.codec)
-    kind, lower = settings.tokeniser, settings.lowercase
-    tokenisers = tuple(
-        text.Tokeniser(language=rules(name), kind=kind, lowercase=lower)
-        for name in corpus.languages
-    )
-    if taken is not None:
-        tokenisers = tuple(codec.tokeniser for codec in taken)
+    tokenisers = _tokenisers(corpus, settings, taken)
     held_out = frozenset(
         (text.normalise(pair.source), text.normalise(pair.target))
         for split in corpus.splits()
         if split != "train"
         for pair in corpus.pairs(split)
     )
-    counts, kept, reasons = _measure(corpus, settings, tokenisers, held_out, hands, progress)
-    read = len(kept) + reasons["empty"]
+    counts, kept, reasons = _measure(corpus, settings, tokenisers, held_out, pool, progress)
     if not kept.any():
-        most = max(REASONS[1:], key=lambda reason: reasons[reason])
-        names = " and ".join(path.name for path in corpus.inputs()[:2]) or "the corpus"
-        raise corpora.BadData(
-            f"{names}: no training pair is left of {read}; most were dropped as {most!r}\n"
-            "loosen text.filters (min_length, max_length, ratio)"
-        )
+        raise _none_left(corpus, reasons, len(kept) + reasons["empty"])
     if taken is None:
         progress("learning the vocabulary", 0, None)
     codecs = taken or _learn(settings, tokenisers, counts)
@@ -195,17 +183,19 @@ def _write(
     sizes: dict[str, int] = {}
     for split in corpus.splits():
         mask = kept if split == "train" else None
-        few = hands if split == "train" else Workers(None)  # the others are too small to share
+        few = pool if split == "train" else Workers(None)  # the others are too small to share
         sizes[split], statistics[split], made = _encode(
             corpus, split, codecs, mask, folder, few, progress
         )
         files |= made
-    statistics["train"]["read"] = read
-    statistics["train"]["dropped"] = {r: reasons[r] for r in REASONS[1:] if reasons[r]}
-    statistics["train"]["cut_words"] = sum(
-        n for side in counts for word, n in side.items() if len(word) >= text.LONGEST_WORD
-    )
-    statistics["train"]["shared"] = reasons["shared pairs seen"]
+    statistics["train"] |= {
+        "read": len(kept) + reasons["empty"],
+        "dropped": {r: reasons[r] for r in REASONS[1:] if reasons[r]},
+        "cut_words": sum(
+            n for side in counts for word, n in side.items() if len(word) >= text.LONGEST_WORD
+        ),
+        "shared": reasons["shared pairs seen"],
+    }
     manifest = {
         "format": store.FORMAT,
         **header,
@@ -223,12 +213,34 @@ def _write(
         store.finish(file)
 
 
+def _tokenisers(
+    corpus: corpora.Corpus, settings: Settings, taken: list[text.Codec] | None
+) -> tuple[text.Tokeniser, ...]:
+    """Return what cuts each side into words: that of the given codecs, or the settings'."""
+    if taken is not None:
+        return tuple(codec.tokeniser for codec in taken)
+    kind, lower = settings.tokeniser, settings.lowercase
+    return tuple(
+        text.Tokeniser(language=rules(name), kind=kind, lowercase=lower)
+        for name in corpus.languages
+    )
+
+
+def _none_left(corpus: corpora.Corpus, reasons: Counter[str], read: int) -> corpora.BadData:
+    most = max(REASONS[1:], key=lambda reason: reasons[reason])
+    names = " and ".join(path.name for path in corpus.inputs()[:2]) or "the corpus"
+    return corpora.BadData(
+        f"{names}: no training pair is left of {read}; most were dropped as {most!r}\n"
+        "loosen text.filters (min_length, max_length, ratio)"
+    )
+
+
 def _measure(
     corpus: corpora.Corpus,
     settings: Settings,
     tokenisers: tuple[text.Tokeniser, ...],
     held_out: frozenset[tuple[str, str]],
-    hands: Workers,
+    pool: Workers,
     progress: Progress,
 ) -> tuple[list[Counter[str]], NDArray[np.bool_], Counter[str]]:
     """Read the training pairs once: count the words of those kept, and remember which are."""
@@ -240,7 +252,7 @@ def _measure(
     if settings.filters.duplicates == "drop":
         pairs = _without_duplicates(pairs, first)
     measurer = _Measurer(tokenisers, settings.filters, held_out)
-    for judged, shared, found in in_order(measurer, pairs, hands):
+    for judged, shared, found in in_order(measurer, pairs, pool):
         verdicts += judged
         reasons["shared pairs seen"] += shared
         for total, part in zip(counts, found, strict=True):
@@ -306,7 +318,7 @@ def _encode(
     codecs: list[text.Codec],
     kept: NDArray[np.bool_] | None,
     folder: Path,
-    hands: Workers,
+    pool: Workers,
     progress: Progress,
 ) -> tuple[int, dict[str, Any], set[str]]:
     """Write one split; return its size, its statistics and the names of its files."""
@@ -327,7 +339,7 @@ def _encode(
     lengths: list[Counter[int]] = [Counter(), Counter()]
     unknown, weights = [0, 0], []
     size = 0
-    for sides, weight in in_order(_Encoder(tuple(codecs)), pairs, hands):
+    for sides, weight in in_order(_Encoder(tuple(codecs)), pairs, pool):
         for i, (ids, counts) in enumerate(sides):
             writers[i].write(ids, counts)
             unknown[i] += int((ids == text.UNK).sum())

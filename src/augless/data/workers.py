@@ -36,7 +36,7 @@ class Workers:
 
 
 @contextlib.contextmanager
-def hired(count: int) -> Iterator[Workers]:
+def worker_processes(count: int) -> Iterator[Workers]:
     """Start worker processes, or none for a count of 1; they end with the `with`."""
     if count <= 1:
         yield Workers(None)

@@ -19,7 +19,7 @@ _LONGEST = 2000  # characters of a line that are looked at
 _LOOP = re.compile(r"(.{1,40}?)\1{4,}", re.DOTALL)
 
 # Choice: a BLEU below this says nothing of which system is better.
-_HARDLY = 2.0
+_NEAR_ZERO = 2.0
 
 ADVICE = "train longer, on more data, or with other settings; compare nothing until outputs vary"
 
@@ -69,7 +69,7 @@ def degenerate(
 
 def near_zero(metric: str, value: float | None) -> bool:
     """Tell whether a BLEU is so near 0 that it tells no systems apart."""
-    return metric.startswith("bleu") and (value or 0.0) < _HARDLY
+    return metric.startswith("bleu") and (value or 0.0) < _NEAR_ZERO
 
 
 def _loops(line: str) -> bool:

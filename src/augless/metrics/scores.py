@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from augless import text
 from augless.knobs import Choices, Knobs, Within
+from augless.knobs import of as knobs_of
 
 if TYPE_CHECKING:
     from sacrebleu.metrics.base import Metric as SacreMetric
@@ -75,9 +76,10 @@ class Metric(Knobs, ABC):
     def value(self, sums: Floats) -> Floats:
         """Turn sums of statistics into scores, (..., K) -> (...)."""
 
-    @abstractmethod
     def signature(self, references: int = 1) -> str:
         """Say all that decides a value; scores with different signatures do not compare."""
+        knobs = (f"{name}:{getattr(self, name)}" for name in knobs_of(type(self)))
+        return "|".join((self.name, f"refs:{references}", *knobs))
 
     @property
     def needs_references(self) -> bool:

@@ -9,12 +9,10 @@ Precedence: defaults < what the size of somebody's own files suggests < recipe <
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-from augless import corpora, data
-from augless.knobs import Among, Knobs
 from augless.recipes import suggesting
+from augless.recipes.preparing import Preparation, preparation
 from augless.recipes.reading import BadRecipe, Resolved, hint, read, shipped
 
 if TYPE_CHECKING:  # brings torch, which preparing does without
@@ -29,21 +27,6 @@ __all__ = [
     "preparation",
     "shipped",
 ]
-
-OTHERS = ("augment", "model", "terms", "training", "validation", "search", "seed")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Preparation(Knobs):
-    """The part of a recipe that decides the prepared corpus."""
-
-    corpus: Annotated[corpora.Corpus, "which pairs", Among("corpora.CORPORA")]
-    text: Annotated[data.Settings, "how text becomes ids"] = field(default_factory=data.Settings)
-
-
-def preparation(recipe: str, overrides: Sequence[str] = ()) -> Resolved[Preparation]:
-    """Read what a recipe says about its corpus, and leave the rest unread."""
-    return read(Preparation, recipe, overrides, OTHERS, suggesting.suggestions)
 
 
 def load(recipe: str, overrides: Sequence[str] = ()) -> Resolved[Recipe]:

@@ -19,13 +19,17 @@ def check() -> Any:
     return SummaryWriter
 
 
-def listener(run: runs.Run) -> Callable[[Mapping[str, Any]], None]:
-    """Return what writes records for TensorBoard, beside the run's own."""
+Listener = Callable[[Mapping[str, Any]], None]
+
+
+def listener(run: runs.Run, then: Listener) -> Listener:
+    """Return what hands records on to `then`, and writes them for TensorBoard."""
     last = run.last()
     purged = last.step + 1 if last else 0
     board = check()(str(run.folder / "tensorboard"), purge_step=purged)
 
     def write(record: Mapping[str, Any]) -> None:
+        then(record)
         numbers = {k: v for k, v in record.items() if isinstance(v, float)}
         numbers |= {f"valid/{k}": v for k, v in record.get("scores", {}).items()}
         for i, term in enumerate(record["terms"]):

@@ -21,8 +21,9 @@ from numpy.typing import NDArray
 
 from augless import augmentation, corpora, data, decoding, metrics, models, runs, text, training
 from augless.augmentation import draws
-from augless.knobs import LARGEST_SEED, Among, Within
-from augless.recipes import Preparation, boards, memory
+from augless.knobs import LARGEST_SEED, Among, Knobs, Within
+from augless.recipes import boards, memory
+from augless.recipes.preparing import Preparation
 from augless.recipes.reading import (
     BadRecipe,
     Resolved,
@@ -48,7 +49,20 @@ FREE = ("training.log_every", "training.save_every", "training.keep", "text.code
 
 
 @dataclass(frozen=True, kw_only=True)
-class Recipe(Preparation):
+class Generation(Knobs):
+    """The part of a recipe that a trained run needs to be opened again, beside its codecs."""
+
+    model: Annotated[models.Architecture, "what is trained", Among("models.MODELS")] = field(
+        default_factory=models.Lstm
+    )
+    search: Annotated[
+        decoding.Search, "how sentences are generated in the end", Among("decoding.SEARCHES")
+    ] = field(default_factory=decoding.Beam)
+    seed: Annotated[int, "of initialisation, order and dropout", Within(0, LARGEST_SEED)] = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recipe(Generation, Preparation):
     """Everything that decides a run."""
 
     augment: Annotated[
@@ -56,9 +70,6 @@ class Recipe(Preparation):
         "made pairs that are trained on too; none: only the corpus's own",
         Among("augmentation.AUGMENTERS"),
     ] = None
-    model: Annotated[models.Architecture, "what is trained", Among("models.MODELS")] = field(
-        default_factory=models.Lstm
-    )
     terms: Annotated[tuple[training.Term, ...], "the summands of the objective"] = (
         training.Term(),
     )
@@ -68,10 +79,6 @@ class Recipe(Preparation):
     validation: Annotated[
         decoding.Search, "how validation sentences are generated", Among("decoding.SEARCHES")
     ] = field(default_factory=decoding.Greedy)
-    search: Annotated[
-        decoding.Search, "how sentences are generated in the end", Among("decoding.SEARCHES")
-    ] = field(default_factory=decoding.Beam)
-    seed: Annotated[int, "of initialisation, order and dropout", Within(0, LARGEST_SEED)] = 1
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -139,8 +146,53 @@ def train(
         return stop() or time.monotonic() >= deadline
 
     place = _device(device)
+    _check(resolved, place)
+    if tensorboard:
+        boards.check()
+    prepared = _prepared(resolved, recipe.corpus, prepared_root, workers, progress)
+    content, needed = prepared.fingerprint, None
+    _check_splits(recipe, prepared)
+    if recipe.augment is not None:
+        follow = functools.partial(
+            train,
+            prepared_root=prepared_root,
+            runs_root=runs_root,
+            device=device,
+            workers=workers,
+            stop=halt,
+            on_record=on_record,
+            progress=progress,
+        )
+        if (before := _unfinished(needs(resolved), follow, progress)) is not None:
+            return before, False
+        corpus, needed = _enlarged(
+            resolved, prepared_root, runs_root, device, workers, halt, progress
+        )
+        prepared = _prepared(resolved, corpus, prepared_root, workers, progress)
+    model = _begun(recipe, prepared)
+    folder = folder or runs_root / f"{resolved.name}-{run_name(resolved, content)}"
+    run = _created(resolved, folder, prepared, place)
+    with run.lock():
+        if run.result is not None:
+            return run, True
+        finished = training.fit(
+            _trainer(recipe, model, prepared, place),
+            run,
+            validate=Validation(recipe, prepared),
+            higher_is_better=higher_is_better(recipe.training.metric),
+            stop=halt,
+            needed=needed,
+            on_record=boards.listener(run, on_record) if tensorboard else on_record,
+            progress=progress,
+        )
+    return run, finished
+
+
+def _check(resolved: Resolved[Recipe], device: torch.device) -> None:
+    """Refuse, before any work, what this device or a model that augments cannot do."""
+    recipe = resolved.recipe
     try:
-        training.check_precision(recipe.training.precision, place)
+        training.check_precision(recipe.training.precision, device)
         if recipe.training.precision == "bfloat16" and not recipe.model.autocasts:
             raise ValueError("this model computes in float32 whatever training.precision says")
     except ValueError as error:
@@ -148,78 +200,66 @@ def train(
     if recipe.augment is not None:  # before hours of training something else
         recipe.augment.check(recipe.corpus.languages)
         recipe.augment.identity(_context(resolved))
-    prepared = _prepared(resolved, recipe.corpus, prepared_root, workers, progress)
-    content, needed = prepared.fingerprint, None
+
+
+def _check_splits(recipe: Recipe, prepared: data.Prepared) -> None:
+    """Refuse a corpus that lacks what training looks at."""
     if "valid" not in prepared.splits:
         raise BadRecipe("the corpus has no validation pairs; give corpus.valid=...")
     for split in recipe.training.watch:
         if split not in prepared.splits or split == "train":
             these = ", ".join(set(prepared.splits) - {"train", "valid"})
             raise BadRecipe(f"training.watch names {split!r}; it can be {these}")
-    if recipe.augment is not None:
-        for need in needs(resolved):
-            source, target = need.recipe.corpus.languages
-            progress(f"training a model from {source} to {target} first", 0, None)
-            before, done = train(
-                need,
-                prepared_root=prepared_root,
-                runs_root=runs_root,
-                device=device,
-                workers=workers,
-                stop=halt,
-                on_record=on_record,
-                progress=progress,
-            )
-            if not done:
-                return before, False
-        corpus, needed = _enlarged(
-            resolved, prepared_root, runs_root, device, workers, halt, progress
-        )
-        prepared = _prepared(resolved, corpus, prepared_root, workers, progress)
+
+
+def _unfinished(
+    needed: Sequence[Resolved[Recipe]],
+    follow: Callable[[Resolved[Recipe]], tuple[runs.Run, bool]],
+    progress: Progress,
+) -> runs.Run | None:
+    """Train what must be there first; return the run that was stopped, if one was."""
+    for need in needed:
+        source, target = need.recipe.corpus.languages
+        progress(f"training a model from {source} to {target} first", 0, None)
+        run, finished = follow(need)
+        if not finished:
+            return run
+    return None
+
+
+def _trainer(
+    recipe: Recipe, model: models.Model, prepared: data.Prepared, device: torch.device
+) -> training.Trainer:
+    pairs = prepared.pairs("train")
+    return training.Trainer(
+        model, recipe.terms, recipe.training, pairs, seed=recipe.seed, device=device
+    )
+
+
+def _begun(recipe: Recipe, prepared: data.Prepared) -> models.Model:
+    """Build the model that training starts from: as drawn, or that of another run (warm start)."""
     memory.check(recipe.model, prepared.codecs, recipe.training)
     model = build(recipe, prepared.codecs)
     if recipe.training.start is not None:
         _begin(model, recipe.training.start, prepared)
-    if tensorboard:
-        boards.check()
+    return model
+
+
+def _created(
+    resolved: Resolved[Recipe], folder: Path, prepared: data.Prepared, device: torch.device
+) -> runs.Run:
+    """Make a run's folder, or open it to go on; warn where other bits will come of that."""
     run = runs.Run.create(
-        folder or runs_root / f"{resolved.name}-{run_name(resolved, content)}",
+        folder,
         recipe=identity(resolved),
         corpus=prepared.fingerprint,
         codecs=prepared.codecs,
-        versions=versions(place),
+        versions=versions(device),
     )
-    for what, now in versions(place).items():
+    for what, now in versions(device).items():
         if (then := run.versions.get(what)) not in (None, now):
             run.warnings.append(f"begun with {what} {then}, going on with {now}: other bits")
-    with run.lock():
-        if run.result is not None:
-            return run, True
-        trainer = training.Trainer(
-            model,
-            recipe.terms,
-            recipe.training,
-            prepared.pairs("train"),
-            seed=recipe.seed,
-            device=place,
-        )
-        listeners = [on_record, *([boards.listener(run)] if tensorboard else [])]
-
-        def tell(record: Mapping[str, Any]) -> None:
-            for listener in listeners:
-                listener(record)
-
-        finished = training.fit(
-            trainer,
-            run,
-            validate=Validation(recipe, prepared),
-            higher_is_better=higher_is_better(recipe.training.metric),
-            stop=halt,
-            needed=needed,
-            on_record=tell,
-            progress=progress,
-        )
-    return run, finished
+    return run
 
 
 # Recipes that augment
@@ -414,7 +454,7 @@ def versions(device: torch.device | None = None) -> dict[str, str]:
     }
 
 
-def build(recipe: Recipe, codecs: tuple[text.Codec, text.Codec]) -> models.Model:
+def build(recipe: Generation, codecs: tuple[text.Codec, text.Codec]) -> models.Model:
     """Make the model that a recipe names, at the start of its training."""
     source, target = codecs
     memory.check(recipe.model, codecs)
@@ -430,19 +470,19 @@ def higher_is_better(metric: str) -> bool:
     return metric != "loss" and metrics.METRICS[metric].higher_is_better
 
 
-def recipe_of(run: runs.Run, overrides: Sequence[str] = ()) -> Recipe:
-    """Return the recipe of a run's model; names in it are looked up in our tables only.
+def generation_of(run: runs.Run, overrides: Sequence[str] = ()) -> Generation:
+    """Return how a run's model is built and searched; names are looked up in our tables only.
 
-    What it was trained on and by is not needed to generate, and may be gone: defaults stand in.
+    What it was trained on and by is not needed, and may be gone.
     """
-    gone = ("corpus.", "augment.", "terms.", "training.start")
-    values = {key: value for key, value in run.recipe.items() if not key.startswith(gone)}
-    found = {**nested(values), "corpus": "toy-de-en"}
+    needed = {knob.name for knob in dataclasses.fields(Generation)}
+    values = {key: value for key, value in run.recipe.items() if key.split(".")[0] in needed}
+    found = nested(values)
     try:
-        resolve(Recipe, "", found, {})
+        resolve(Generation, "", found, {})
     except BadRecipe as error:
         raise runs.BadRun(f"{run.folder} holds a recipe of another version: {error}") from None
-    return resolve(Recipe, "", override(found, overrides)[0], {}).recipe
+    return resolve(Generation, "", override(found, overrides)[0], {}).recipe
 
 
 def writer(
@@ -453,7 +493,7 @@ def writer(
         if not one.startswith(("search=", "search.")):
             raise BadRecipe(f"{one!r}: a trained run can only change search, as in search.size=10")
     run = runs.Run.open(folder)
-    recipe = recipe_of(run, overrides)
+    recipe = generation_of(run, overrides)
     model = build(recipe, run.codecs)
     training.set_weights(model, run.best().tensors["model"])
     model.to(_device(device)).eval()

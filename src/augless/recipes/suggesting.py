@@ -15,7 +15,7 @@ from typing import Any
 from augless import corpora, knobs
 from augless.recipes.reading import Suggestion
 
-ENOUGH = 200_000
+COUNTED_PAIRS = 200_000
 """pairs that are counted at most: beyond, everything is suggested as for so many"""
 
 
@@ -33,12 +33,12 @@ class Size:
         pairs = words = 0
         for pair in corpus.pairs("train"):
             pairs, words = pairs + 1, words + pair.source.count(" ") + pair.target.count(" ") + 2
-            if pairs == ENOUGH:
+            if pairs == COUNTED_PAIRS:
                 break
         return Size(pairs, words)
 
     def __str__(self) -> str:
-        more = " or more" if self.pairs >= ENOUGH else ""
+        more = " or more" if self.pairs >= COUNTED_PAIRS else ""
         return f"{self.pairs:,} training pairs{more}"
 
 

@@ -226,7 +226,7 @@ def _numbers(found: Evidence, primary: str, contrast: trials.Contrast) -> tuple[
 def _measured(study: Study, contrast: trials.Contrast) -> str:
     """Write a difference with its interval and its p."""
     size = f"{_signed(study, contrast.difference)} {study.unit}"
-    return f"{size} ({interval(study, contrast.test)}, {probability(contrast.p)})"
+    return f"{size} ({interval(study, contrast.test)}, {probability(contrast.corrected_p)})"
 
 
 def _on_like(study: Study, found: metrics.RandomEffects) -> str:
@@ -248,7 +248,7 @@ def _step_size(found: Evidence, study: Study, primary: str) -> str:
 
 
 def _detectable(found: Evidence, study: Study, contrast: trials.Contrast) -> str:
-    """Say what could have been seen, and what it takes to see something worth it."""
+    """Say the minimum detectable effect, and what it takes to see something worth it."""
     effect = amount(study, contrast.test.minimum_detectable_effect)
     said = f"Minimum detectable effect: {effect} {study.unit}, which 4 such trials of 5 would find"
     return f"{said}. {needed(found)}".rstrip()

@@ -15,7 +15,7 @@ from augless.reports import answers, charts, evidence
 from augless.reports.evidence import Evidence, Row, Study
 from augless.trials import summary
 
-MOST = 80  # points of a line: more cannot be seen
+POINTS_SHOWN = 80  # points of a line: more cannot be seen
 Histories = Mapping[int, Sequence[trials.Logged]]
 Read = Callable[[trials.Logged], float | None]
 
@@ -390,7 +390,7 @@ def _over_time(row: Row, histories: Histories, read: Read) -> charts.Series | No
         return None
     length = min(map(len, paths))
     # Evenly thinned, always with the last.
-    kept = sorted({round(k) for k in np.linspace(0, length - 1, min(length, MOST))})
+    kept = sorted({round(k) for k in np.linspace(0, length - 1, min(length, POINTS_SHOWN))})
     columns = [[path[k] for path in paths] for k in kept]
     several = len(paths) > 1
     return charts.Series(

@@ -178,7 +178,7 @@ def _delta(study: Study, contrast: trials.Contrast | None, digits: int) -> Delta
     if contrast is None:
         return None
     kind, mark = answers.verdict(study, contrast), answers.mark(study, contrast)
-    said = [span(contrast.test, digits), answers.probability(contrast.p)]
+    said = [span(contrast.test, digits), answers.probability(contrast.corrected_p)]
     said += ["degenerate outputs"] if contrast.fault else []
     text = charts.signed(charts.fixed(contrast.difference, digits))
     return Delta(text=text, kind=kind, mark=mark, said=tuple(said))
@@ -303,7 +303,7 @@ def _overall(found: Evidence, method: str) -> Delta | None:
         return None
     kind, mark = answers.overall(found, contrast), answers.overall_mark(found, contrast)
     text = charts.signed(charts.fixed(contrast.difference, 2))
-    said = (span(contrast.test, 2), answers.probability(contrast.p))
+    said = (span(contrast.test, 2), answers.probability(contrast.corrected_p))
     return Delta(text=text, kind=kind, mark=mark, said=said)
 
 

@@ -318,6 +318,10 @@ def _check(systems: Mapping[str, Sequence[str]], sources: Sequence[str], options
     if not systems:
         raise BadOptions("there is no system to rate; name files of hypotheses")
     _check_names("name of a system", systems)
+    _check_options(options)
+
+
+def _check_options(options: Options) -> None:
     _check_names("name of a scale", [scale.name for scale in options.scales])
     _check_names("name of an annotator", options.annotators)
     _check_names("label", options.labels, twice=True)

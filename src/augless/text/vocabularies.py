@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tokenizers import models
 
 SPECIALS = ("<pad>", "<bos>", "<eos>", "<unk>")  # in the order of their ids in `contracts`
-ENOUGH = 2_000_000  # running words to learn subwords from; more change them hardly at all
+LEARNT_FROM = 2_000_000  # running words to learn subwords from; more change them hardly at all
 # Characters, with the space at the end: longer words are learnt from and spelt in parts, because
 # the time to learn grows with the square of a word's length. Text in words has none so long.
 LONGEST_WORD = 256
@@ -125,19 +125,19 @@ def _one_thread() -> Iterator[None]:
 
 
 def _thinned(counts: Mapping[str, int], total: int) -> Iterator[tuple[str, int]]:
-    """Yield words with counts that add up to `ENOUGH`, if there are more: every k-th occurrence.
+    """Yield words with counts that add up to `LEARNT_FROM`, if there are more: every k-th one.
 
     Systematic sampling of the occurrences in the order of the words' spelling: without chance,
     off by less than one occurrence for any word and for all words of any beginning, and rare words
     stay in their proportion.
     """
-    if total <= ENOUGH:
+    if total <= LEARNT_FROM:
         yield from counts.items()
         return
     seen = before = 0
     for word in sorted(counts):
         seen += counts[word]
-        after = seen * ENOUGH // total
+        after = seen * LEARNT_FROM // total
         if after > before:
             yield word, after - before
         before = after
@@ -188,7 +188,7 @@ class Subwords(Knobs):
         tokenizer.pre_tokenizer = pre_tokenizers.CharDelimiterSplit("\n")
         trainer = trainers.BpeTrainer(
             vocab_size=room,
-            min_frequency=math.ceil(self.min_count * ENOUGH / max(total, ENOUGH)),
+            min_frequency=math.ceil(self.min_count * LEARNT_FROM / max(total, LEARNT_FROM)),
             initial_alphabet=alphabet,
             show_progress=False,
         )

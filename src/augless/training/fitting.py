@@ -127,18 +127,18 @@ class _Session:
 
     def log_interval(self) -> None:
         trainer = self.trainer
-        record = trainer.record("interval", trainer.objectives.recent, trainer.recent)
+        record = trainer.record("interval", trainer.criterion.recent, trainer.recent)
         seconds, tokens = time.monotonic() - self.interval[0], trainer.at.tokens - self.interval[1]
         record["tokens_per_second"] = tokens / max(seconds, 1e-9)
         self._write(record)
-        trainer.objectives.recent = [Tally() for _ in trainer.objectives.recent]
+        trainer.criterion.recent = [Tally() for _ in trainer.criterion.recent]
         trainer.recent = Span()
         self.interval = (time.monotonic(), trainer.at.tokens)
 
     def end_epoch(self) -> None:
         """Validate, keep the model if it is the best so far, and save."""
         trainer, at = self.trainer, self.trainer.at
-        record = trainer.record("epoch", trainer.objectives.epoch, trainer.epoch)
+        record = trainer.record("epoch", trainer.criterion.epoch, trainer.epoch)
         seconds = max(time.monotonic() - self.epoch[0], 1e-9)  # of this call
         record["tokens_per_second"] = (at.tokens - self.epoch[1]) / seconds
         self._check_parameters()
@@ -163,7 +163,7 @@ class _Session:
         else:
             at.waited += 1
         at.epoch, at.batch = at.epoch + 1, 0
-        trainer.objectives.epoch = [Tally() for _ in trainer.objectives.epoch]
+        trainer.criterion.epoch = [Tally() for _ in trainer.criterion.epoch]
         trainer.epoch = Span()
         self.save()
         self.interval = self.epoch = (time.monotonic(), at.tokens)
@@ -200,7 +200,7 @@ class _Session:
 
     def _cautions(self) -> list[Caution]:
         """Judge the epoch, and say each kind of caution once to whoever opened the run."""
-        span, terms = self.trainer.epoch, self.trainer.objectives.terms
+        span, terms = self.trainer.epoch, self.trainer.criterion.terms
         shares = span.mean_shares(len(terms))
         found = cautions(terms, shares, span.clipped / max(1, span.steps))
         for caution in found:

@@ -22,7 +22,7 @@ from augless.ranks import ALONE, Ranks
 from augless.training import saved
 from augless.training.optimizers import Adam, Sgd
 from augless.training.saved import Position, Span
-from augless.training.terms import Objectives, Tally, Term
+from augless.training.terms import Criterion, Tally, Term
 
 Precision = Literal["float32", "float64", "bfloat16"]
 Device = Literal["auto", "cpu", "cuda", "mps"]
@@ -77,7 +77,7 @@ class Settings(Knobs):
     ] = 0
     memory: Annotated[float, "steps over which running mean losses forget", Within(1, 1e12)] = 100.0
     precision: Annotated[Precision, "what the model computes in"] = "float32"
-    start: Annotated[Path | None, "a run whose best model to start from"] = None
+    start: Annotated[Path | None, "warm start: a run whose best model to start from"] = None
     log_every: Annotated[int, "steps between two records", Within(1, 10**9)] = 100
     save_every: Annotated[
         int,
@@ -118,7 +118,7 @@ class Trainer:
         self.model = model.to(device, _TYPES[settings.precision])
         self.parameters = dict(self.model.named_parameters())
         self.optimizer = settings.optimizer.build(self.parameters.values())
-        self.objectives = Objectives(terms, settings.memory, ranks, seed)
+        self.criterion = Criterion(terms, settings.memory, ranks, seed)
         self.steps = settings.epochs * len(settings.plan(pairs, seed, 1))
         """of the whole run, if it is not stopped early"""
         self.at = Position()
@@ -150,7 +150,7 @@ class Trainer:
                 f"rows of the batch in the prepared corpus: {pairs}"
             ) from None
         self.optimizer.step()
-        self.objectives.step()
+        self.criterion.step()
         for span in (self.recent, self.epoch):
             span.add(norm, clipped, shares)
         at.step, at.batch, at.samples = at.step + 1, at.batch + 1, at.samples + len(rows)
@@ -168,7 +168,7 @@ class Trainer:
         tokens = self._tokens(rows) * self._mean_weights["token"]
         by_tokens = self.settings.per == "token"
         return [
-            tokens if by_tokens and term.loss.grows else sentences for term in self.objectives.terms
+            tokens if by_tokens and term.loss.grows else sentences for term in self.criterion.terms
         ]
 
     def _backward(self, rows: NDArray[np.int64]) -> list[Tensor]:
@@ -179,19 +179,19 @@ class Trainer:
         bit of the gradient.
         """
         pieces = min(self.settings.accumulate, len(rows))
-        divisors, terms = self._divisors(rows), self.objectives.terms
+        divisors, terms = self._divisors(rows), self.criterion.terms
         due = self.at.batch == 0 or self.recent.steps + 1 >= self.settings.log_every
         measured = due and len(terms) > 1
         alone = [torch.zeros(()) for _ in terms[1:]] if measured else []
         for index, part in enumerate(np.array_split(rows, pieces)):
             mine = self.ranks.share(part)
             if not len(mine):
-                self.objectives.idle()
+                self.criterion.idle()
                 continue
             batch = _moved(data.collate(self.pairs, mine), self.device)
-            passes = range(self.objectives.passes)
+            passes = range(self.criterion.passes)
             outputs = [self._output(batch, index + pieces * number) for number in passes]
-            sums = self.objectives(outputs, batch)
+            sums = self.criterion(outputs, batch)
             values = [value / divisor for value, divisor in zip(sums, divisors, strict=True)]
             torch.autograd.backward(sum(values[1:], values[0]), retain_graph=measured)
             for i in range(len(alone)):
@@ -256,7 +256,7 @@ class Trainer:
         }
         state = {
             "position": vars(self.at),
-            "objectives": self.objectives.state_dict(),
+            "objectives": self.criterion.state_dict(),
             "recent": vars(self.recent),
             "epoch": vars(self.epoch),
         }
@@ -274,7 +274,7 @@ class Trainer:
         """Go on from a checkpoint."""
         kept = checkpoint.tensors.get("optimizer", {})
         saved.check_entries(kept, self.parameters, self.settings.optimizer.entries)
-        state = saved.read(checkpoint, self.objectives)
+        state = saved.read(checkpoint, self.criterion)
         set_weights(self.model, checkpoint.tensors.get("model", {}))
         for key, value in kept.items():
             name, _, entry = key.rpartition("/")
@@ -297,7 +297,7 @@ class Trainer:
             "terms": [
                 {**summary, "gradient_share": share}
                 for summary, share in zip(
-                    self.objectives.summaries(tallies), span.mean_shares(len(tallies)), strict=True
+                    self.criterion.summaries(tallies), span.mean_shares(len(tallies)), strict=True
                 )
             ],
         }

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from augless import knobs, runs
 from augless.knobs import Knobs, Within
-from augless.training.terms import Objectives
+from augless.training.terms import Criterion
 
 _MOST = 1 << 62
 _LARGEST = 1e300
@@ -119,7 +119,7 @@ def outcome(run: runs.Run) -> Outcome | None:
         raise runs.BadRun(f"{run.folder}: result.json is not ours: {reason}") from None
 
 
-def read(checkpoint: runs.Checkpoint, objectives: Objectives) -> State:
+def read(checkpoint: runs.Checkpoint, criterion: Criterion) -> State:
     """Check what a checkpoint says, and give the terms their part; `runs.BadRun` says what not."""
     try:
         state = knobs.build(State, checkpoint.state)
@@ -128,11 +128,11 @@ def read(checkpoint: runs.Checkpoint, objectives: Objectives) -> State:
         if state.position.step != checkpoint.step:
             raise ValueError(f"it is of step {state.position.step}")
         for span in (state.recent, state.epoch):
-            if len(span.shares) not in (0, len(objectives.terms)):
+            if len(span.shares) not in (0, len(criterion.terms)):
                 raise ValueError(f"{len(span.shares)} shares are not one for each term")
             if bool(span.shares) != bool(span.measured):
                 raise ValueError("shares were summed but not measured")
-        objectives.load_state_dict(state.objectives)
+        criterion.load_state_dict(state.objectives)
     except (ValueError, TypeError, KeyError, ArithmeticError) as error:
         reason = " ".join(str(error).split())[:300]
         raise runs.BadRun(

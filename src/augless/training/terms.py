@@ -151,7 +151,7 @@ class _Terms(Knobs):
     epoch: Annotated[list[dict[str, Any]], "sums since the epoch began"]
 
 
-class Objectives:
+class Criterion:
     """The terms with their running means: batches in, a differentiable number per term out."""
 
     def __init__(

@@ -10,7 +10,7 @@ import json
 import math
 import statistics
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -106,14 +106,12 @@ class State:
 
     def done(self, job: Job) -> bool:
         """Tell whether a job's work is there."""
-        if job.kind == "prepare":
-            corpus = self.corpora.get(self.source(job))
-            return isinstance(corpus, Corpus) and corpus.here
-        if job.kind == "score":
-            return self.record(job) is not None
-        if job.kind == "augment":
-            return self.augmented(job) is not None
-        return self._result(job) is not None
+        return DONE[job.kind](self, job)
+
+    def here(self, job: Job) -> bool:
+        """Tell whether a job's corpus is prepared, on this machine."""
+        corpus = self.corpora.get(self.source(job))
+        return isinstance(corpus, Corpus) and corpus.here
 
     def augmented(self, job: Job) -> facts.Augmented | None:
         """Return what is known of the pairs that a job made, if it has."""
@@ -122,7 +120,7 @@ class State:
             return facts.parsed(facts.Augmented, storage.read(path, 1 << 16))
         return None
 
-    def _result(self, job: Job) -> facts.Result | None:
+    def result(self, job: Job) -> facts.Result | None:
         """Return what training a run took, if it is finished and here."""
         try:
             result = runs.Run.open(self.folder(job)).result
@@ -144,13 +142,22 @@ class State:
             return (
                 facts.Spent(seconds=made.seconds, samples=made.samples) if made else facts.Spent()
             )
-        result = None
-        if job.kind == "train" and (identifier := self.identifier(job)) is not None:
-            record = self._kept(identifier)
-            result = record.result if record else self._result(job)
+        result = self._trained(job) if job.kind == "train" else None
         return (
             facts.Spent(seconds=result.seconds, samples=result.samples) if result else facts.Spent()
         )
+
+    def told(self, job: Job) -> Mapping[str, facts.Spent]:
+        """Return what a run says was done before its training, by what it was."""
+        result = self._trained(job)
+        return result.needed if result else {}
+
+    def _trained(self, job: Job) -> facts.Result | None:
+        """Return what training a run took, from its record or from the run itself."""
+        if (identifier := self.identifier(job)) is None:
+            return None
+        record = self._kept(identifier)
+        return record.result if record else self.result(job)
 
     def folder(self, job: Job) -> Path:
         """Return the folder of a run."""
@@ -380,6 +387,15 @@ class State:
             yield job
         for need in waiting:
             yield from self._open(need)
+
+
+DONE: dict[graph.Kind, Callable[[State, Job], bool]] = {
+    "prepare": State.here,
+    "augment": lambda state, job: state.augmented(job) is not None,
+    "train": lambda state, job: state.result(job) is not None,
+    "score": lambda state, job: state.record(job) is not None,
+}
+"""kind of job -> whether its work is there"""
 
 
 def _loss(record: Record) -> float | None:

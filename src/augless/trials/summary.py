@@ -54,8 +54,8 @@ class Contrast:
         return self.test.estimate
 
     @property
-    def p(self) -> float:
-        """Corrected."""
+    def corrected_p(self) -> float:
+        """Its p, corrected for the contrasts that it was found among."""
         return self.test.corrected_p
 
     @property
@@ -66,7 +66,7 @@ class Contrast:
     @property
     def claimed(self) -> bool:
         """Whether a difference of the methods may be claimed."""
-        return self.of_methods and not self.fault and self.p < LEVEL
+        return self.of_methods and not self.fault and self.corrected_p < LEVEL
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -107,8 +107,8 @@ def augment(order: Order, stop: Stop) -> facts.Augmented:
     if made is None:
         raise Stopped("stopped; the same trial goes on from here")
     took = following.costs(resolved, made, layout.prepared, layout.runs)
-    took.pop("reverse model", None)  # a job of its own
-    rewriting = took.pop("rewriting")
+    took.pop(facts.REVERSE_MODEL, None)  # a job of its own
+    rewriting = took.pop(facts.REWRITING)
     return facts.Augmented(
         pairs=made.manifest["pairs"]["made"],
         seconds=rewriting["seconds"] + sum(one["seconds"] for one in took.values()),
@@ -197,7 +197,7 @@ def score(order: Order, stop: Stop) -> None:
     run.forget()
 
 
-WORK: Mapping[graph.Kind, Callable[[Order, Stop], Any]] = {
+WORK: dict[graph.Kind, Callable[[Order, Stop], Any]] = {
     "prepare": prepare,
     "augment": augment,
     "train": train,

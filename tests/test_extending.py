@@ -1,0 +1,73 @@
+"""What docs/extend.md adds is small, and works where the tables of the package are read."""
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+from augless import augmentation, corpora, metrics, trials
+from augless.trials import state, work
+from augless.trials.graph import Job
+from augless.trials.layout import Layout
+from support import code_lines
+
+PAGE = (Path(__file__).parent.parent / "docs" / "extend.md").read_text(encoding="utf-8")
+BLOCKS = re.findall(r"^```python\n(.*?)^```", PAGE, re.M | re.S)
+TABLES = (augmentation.AUGMENTERS, corpora.FORMATS, metrics.METRICS, state.DONE, work.WORK)
+
+
+@pytest.fixture
+def added(tmp_path, monkeypatch):
+    """Return what runs a block of the page, and takes out of the tables again what it added."""
+    monkeypatch.chdir(tmp_path)
+    before = [dict(table) for table in TABLES]
+
+    def add(word):
+        (block,) = (block for block in BLOCKS if word in block)
+        exec(compile(block, "extend.md", "exec"), {"__name__": "__main__"})
+
+    yield add
+    for table, rows in zip(TABLES, before, strict=True):
+        for name in table.keys() - rows.keys():
+            del table[name]
+
+
+@pytest.mark.parametrize("word", ["HalfNormal", "LengthRatio", "Backwards", "Format", "WORK"])
+def test_what_the_page_adds_works_in_under_ten_lines(added, word):
+    (block,) = (block for block in BLOCKS if word in block)
+    own = [
+        node
+        for node in ast.parse(block).body
+        if isinstance(node, ast.ClassDef | ast.FunctionDef)
+        or (isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Subscript))
+    ]
+    assert own and sum(code_lines(ast.unparse(node)) for node in own) < 10
+    added(word)
+
+
+def test_a_recipe_can_choose_by_a_metric_that_was_added(added):
+    added("LengthRatio")
+    asked = trials.Plan.load("demo", ["metric=length-ratio"])
+    assert asked.metric == "length-ratio"
+    assert metrics.METRICS["length-ratio"]().signature() == "length-ratio|refs:1"
+
+
+def test_a_kind_of_job_that_was_added_is_done_once(added, tmp_path):
+    added("WORK")
+    plan = trials.Plan.load("demo")
+    known = state.State(plan, Layout(tmp_path), retry=True)
+    job = Job("note", "toy", "toy-de-en", ("seed=1",))
+    known.corpora[known.source(job)] = state.Corpus(fingerprint="c")
+    assert known.ready([job]) == [job]
+    order = work.Order(
+        job=job,
+        key=known.key(job),
+        identifier=known.identifier(job),
+        root=tmp_path,
+        metrics=(),
+        threads=1,
+        device="cpu",
+    )
+    known.learn(job, order(lambda: False))
+    assert known.done(job) and known.ready([job]) == [] and known.failure(job) is None
