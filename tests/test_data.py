@@ -167,7 +167,7 @@ def test_a_signal_that_comes_while_workers_are_started_is_not_lost():
         "from augless.data import workers\n"
         "hit = lambda: os.kill(os.getpid(), signal.SIGINT)\n"
         "os.register_at_fork(after_in_parent=hit)\n"
-        "with workers.hired(2):\n"
+        "with workers.worker_processes(2):\n"
         "    print('still here')\n"
     )
     command = [sys.executable, "-c", script]
