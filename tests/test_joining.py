@@ -11,8 +11,8 @@ import pytest
 from augless import cli, reports, survey, trials
 from augless.reports import evidence, human
 from augless.survey import joining
+from rated import answer_all
 from synthetic import PAYLOAD, Reader, plan_of, synthetic
-from test_survey import answer_all
 
 
 @pytest.fixture(autouse=True)

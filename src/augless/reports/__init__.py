@@ -12,12 +12,17 @@ that escape, and shown as text.
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from augless import storage
 
 if TYPE_CHECKING:
     from augless import trials
     from augless.reports.human import Human
+
+_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")  # but for tabs and line feeds
 
 __all__ = ["csv", "latex", "markdown", "report", "summary", "text"]
 
@@ -45,9 +50,8 @@ def report(trial: trials.Trial, folder: str | Path, human: Human | None = None) 
             (folder / name).unlink(missing_ok=True)
             continue
         # Whole or not at all, so that a page that is open never shows a half.
-        aside = folder / f".{name}.aside"
-        aside.write_text(content, encoding="utf-8", errors="replace", newline="\n")
-        aside.replace(folder / name)
+        clean = _CONTROLS.sub("\N{REPLACEMENT CHARACTER}", content)
+        storage.replace(folder / name, clean.encode("utf-8", "replace"))
     return folder / "index.html"
 
 
