@@ -173,7 +173,42 @@ def weights(theme: Theme) -> plt.Figure:
     return figure
 
 
-FIGURES = {"triangles": triangles, "weights": weights}
+def curvature(theme: Theme) -> plt.Figure:
+    """Draw the paper's Figure 4, a fat triangle: on a sphere, beside one of equal sides."""
+    corners = np.array([[-0.55, -0.35, 0.0], [0.75, -0.25, 0.0], [0.0, 0.72, 0.0]])
+    corners[:, 2] = np.sqrt(1 - (corners**2).sum(1))
+    names, places = ("x", "y", "z"), ((-12, -8), (13, -8), (0, 12))
+    sides = {(i, j): math.acos(corners[i] @ corners[j]) for i, j in ((0, 1), (0, 2), (1, 2))}
+    a, b, c = sides[0, 1], sides[0, 2], sides[1, 2]
+    fat = math.acos((math.cos(c) - math.cos(a) * math.cos(b)) / (math.sin(a) * math.sin(b)))
+    flat = math.acos((a**2 + b**2 - c**2) / (2 * a * b))
+    figure, (round_, plane) = plt.subplots(1, 2, figsize=(8.4, 3.4))
+    for axes in (round_, plane):
+        axes.set(xlim=(-1.15, 1.15), ylim=(-1.05, 1.05), aspect="equal")
+        axes.axis("off")
+    round_.add_patch(plt.Circle((0, 0), 1.0, color=theme.faint, alpha=0.12, lw=0))
+    steps = np.linspace(0, 1, 40)[:, None]
+    for (i, j), side in sides.items():
+        ends = np.sin((1 - steps) * side) * corners[i] + np.sin(steps * side) * corners[j]
+        path = ends / math.sin(side)
+        round_.plot(path[:, 0], path[:, 1], color=theme.cycle[0], lw=1.8)
+    flat_corners = np.array([[0, 0], [a, 0], [b * math.cos(flat), b * math.sin(flat)]])
+    flat_corners = (flat_corners - flat_corners.mean(0)) * 0.95
+    for i, j in sides:
+        edge(plane, flat_corners[i], flat_corners[j], theme.cycle[1])
+    for axes, points, colour in ((round_, corners, 0), (plane, flat_corners, 1)):
+        for name, point, shift in zip(names, points, places, strict=True):
+            axes.plot(*point[:2], "o", color=theme.cycle[colour], ms=6)
+            label(axes, point[:2], name, shift, theme.ink)
+    label(round_, corners[0, :2], f"θ = {math.degrees(fat):.0f}°", (44, 12), theme.ink)
+    label(plane, flat_corners[0], f"{math.degrees(flat):.0f}°", (32, 10), theme.ink)
+    round_.set_title("curved outwards, as Wasserstein space is", fontsize=11)
+    plane.set_title("a flat triangle with the same sides", fontsize=11)
+    figure.tight_layout()
+    return figure
+
+
+FIGURES = {"triangles": triangles, "weights": weights, "curvature": curvature}
 
 
 def main(folder: Path) -> None:

@@ -14,6 +14,7 @@ from augless import metrics, recipes, trials
 from augless.recipes import following
 from augless.reports import evidence, treatments
 from augless.trials import facts
+from augless.trials.facts import Cost, Spent
 
 SENTENCES = 240
 
@@ -219,8 +220,35 @@ def synthetic(
         )
         chosen = {"exponential": dict.fromkeys(plan.recipes, choice)}
     return trials.Trial(
-        plan=plan, entries=entries, sources=sources, references=references, chosen=chosen
+        plan=plan,
+        entries=entries,
+        sources=sources,
+        references=references,
+        chosen=chosen,
+        costs=costs_of(plan, entries, chosen),
     )
+
+
+def costs_of(plan, entries, chosen=None):
+    """Add up what runs took; back-translation needs another model, and pairs made by it."""
+    found = {}
+    for method in plan.methods:
+        for corpus in plan.recipes:
+            results = [
+                entry.record.result
+                for entry in entries
+                if (entry.method, entry.corpus) == (method, corpus) and entry.record
+            ]
+            own = sum((Spent(seconds=r.seconds, samples=r.samples) for r in results), Spent())
+            choice = (chosen or {}).get(plan.source(method), {}).get(corpus)
+            parts = {"own": own, "prepare": Spent(seconds=1.5)}
+            if choice:
+                parts["tune"] = Spent(seconds=choice.seconds, samples=100_000)
+            if method == "back-translation":
+                parts["augment"] = Spent(seconds=20.0 * len(results))
+                parts["train"] = Spent(seconds=41.0 * len(results), samples=20_000 * len(results))
+            found.setdefault(method, {})[corpus] = Cost(**parts if results else {})
+    return found
 
 
 class Reader(HTMLParser):

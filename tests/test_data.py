@@ -161,6 +161,21 @@ def test_an_ended_prepare_leaves_no_worker_behind(number):
         time.sleep(0.1)
 
 
+def test_a_signal_that_comes_while_workers_are_started_is_not_lost():
+    script = (
+        "import os, signal\n"
+        "from augless.data import workers\n"
+        "hit = lambda: os.kill(os.getpid(), signal.SIGINT)\n"
+        "os.register_at_fork(after_in_parent=hit)\n"
+        "with workers.worker_processes(2):\n"
+        "    print('still here')\n"
+    )
+    command = [sys.executable, "-c", script]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert done.returncode == -signal.SIGINT and "KeyboardInterrupt" in done.stderr
+    assert "ignored" not in done.stderr and done.stdout == ""
+
+
 @pytest.mark.parametrize("age", [0, 1.2])
 def test_an_input_that_changes_while_it_is_read_is_noticed(tmp_path, age):
     for name in ("train.de", "train.en"):

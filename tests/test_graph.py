@@ -155,6 +155,32 @@ def test_a_methods_cost_counts_all_that_it_needs_and_each_of_it_once():
     assert graph.cost(finals, lambda one: None, lambda one: TOOK[one.kind]).total == Spent()
 
 
+def test_what_a_run_says_that_it_needed_counts_where_nothing_else_is_known_of_it():
+    _, reverse, made, train, score = translated()
+    other = dataclasses.replace(train, overrides=(*train.overrides, "augment.w=0.1"))
+    scores = [score, dataclasses.replace(other, kind="score", needs=(other,))]
+    said = {
+        "rewriting": Spent(seconds=5.0, samples=48),
+        "small model": Spent(seconds=2.0, samples=30),
+        "reverse model": Spent(seconds=70.0, samples=90),
+    }
+
+    def cost(unknown, names=named):
+        def spent(one):
+            return Spent() if one in unknown else TOOK[one.kind]
+
+        return graph.cost(scores, names, spent, lambda one: said if one.seed == 1 else {})
+
+    whole = cost(())
+    assert whole.augment == TOOK["augment"] and whole.train == TOOK["train"], "it was done here"
+    assert cost([made]).augment == Spent(seconds=7.0, samples=30), "once, and nothing was trained"
+    assert cost([made]).train == TOOK["train"] and cost([made]).own == whole.own
+    assert cost([reverse]).train == said["reverse model"] and cost([reverse]).own == whole.own
+    # So it is where the reverse model cannot even be named, as its corpus is not here.
+    nameless = cost([made, reverse], lambda one: None if one == reverse else named(one))
+    assert nameless.train == said["reverse model"]
+
+
 def test_what_jobs_took_is_known_from_what_they_left(tmp_path):
     order, study = translated(), Study(tmp_path)
     for one in order:

@@ -352,7 +352,7 @@ def test_the_table_is_the_same_in_every_format(trial, small):
     shown = f"{gap:+.2f}".replace("-", charts.MINUS)
     assert shown in reports.markdown(trial) and shown in reports.text(trial)
     assert shown.replace(charts.MINUS, "$-$") in reports.latex(trial)
-    assert reports.latex(small).count(r"\toprule") == 7, "one of all, and three of each corpus"
+    assert reports.latex(small).count(r"\toprule") == 9, "one of all, and four of each corpus"
     assert "seed 2: exit code 7" in reports.text(small)
 
 
@@ -877,3 +877,23 @@ def test_no_number_of_a_figure_is_not_a_number(page):
     numbers = re.findall(r' (?:d|x|y|cx|cy|r|width|height|viewBox)="([^"]*)"', page)
     assert len(numbers) > 1000
     assert not any(re.search("nan|inf|None", number) for number in numbers)
+
+
+def test_no_control_character_of_a_name_reaches_a_file(tmp_path):
+    names = {name: trials.Method() for name in ("plain", "red \x1b[31m\x07\x9b\x7f")}
+    plan = plan_of(names, seeds=(1, 2), tune={})
+    reports.report(synthetic(plan, sentences=20), tmp_path)
+    for path in tmp_path.iterdir():
+        written = path.read_bytes().decode("utf-8")
+        assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]", written), path.name
+
+
+def test_a_link_that_was_planted_is_not_written_through(tmp_path):
+    victim, folder = tmp_path / "victim", tmp_path / "report"
+    victim.write_text("mine")
+    folder.mkdir()
+    for name in ("index.html", ".index.html.aside", "table.csv"):
+        (folder / name).symlink_to(victim)
+    reports.report(synthetic(plan_of(seeds=(1,)), sentences=20), folder)
+    assert victim.read_text() == "mine"
+    assert not (folder / "index.html").is_symlink()

@@ -118,9 +118,13 @@ def test_the_same_trial_again_does_nothing(done):
 
 
 def test_records_of_rivals_count_where_neither_pairs_nor_reverse_model_are(done, tmp_path):
-    plan, root, _ = done
+    plan, root, found = done
     elsewhere = trials.collect(plan, root=tmp_path / "new", records=root / "records")
     assert elsewhere.complete
+    # What they took is counted all the same: their runs say it.
+    there, here = (of.costs["bt"]["toy"] for of in (elsewhere, found))
+    assert there.own == here.own and there.train == here.train
+    assert there.augment == here.augment and here.augment.seconds > 0
 
 
 def test_the_share_of_a_run_counts_made_pairs(done):

@@ -6,7 +6,7 @@ import stat
 
 import pytest
 
-from augless import storage
+from augless import errors, storage
 
 
 def test_a_replaced_file_is_whole_or_as_it_was(tmp_path):
@@ -40,6 +40,12 @@ def test_a_link_is_replaced_and_not_written_through(tmp_path):
 def test_a_name_that_leaves_its_folder_is_refused(tmp_path, name):
     with pytest.raises(ValueError, match="cannot be the name"):
         storage.inside(tmp_path, name)
+
+
+def test_a_name_that_leaves_its_folder_is_no_bug_of_ours(tmp_path):
+    with pytest.raises(storage.Misnamed, match=r"cannot be the name.*\n.*remove it") as caught:
+        storage.inside(tmp_path, "..")
+    assert errors.code_of(caught.value) == errors.IO_ERROR
 
 
 def test_a_link_below_the_root_is_refused_and_the_root_may_be_one(tmp_path):

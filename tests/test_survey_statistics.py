@@ -459,7 +459,7 @@ def test_the_terminal_shows_every_number(found):
         "alpha",
         "kappa",
         "anna",
-        "minimum detectable",
+        "minimum detectable effect",
     ):
         assert word in said
 

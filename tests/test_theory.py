@@ -6,6 +6,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy import integrate
 
 from augless import losses, polar, transport
 
@@ -55,6 +56,21 @@ def test_the_gradient_of_corollary_1_is_the_printed_weight():
     losses = grid(1e-3, 100).requires_grad_()
     (gradient,) = torch.autograd.grad((losses + corollary_1(losses, 0.3)).sum(), losses)
     torch.testing.assert_close(polar.Linear(corollary=1)(losses), gradient)
+
+
+def test_the_printed_c1_follows_from_the_printed_integrals_and_c2_does_not():
+    # The proof's density, R exp(-r/R) up to R, on its bound (L + r)/2 + (1 + L^2 + r^2)/4.
+    for radius in (0.01, 0.1, 0.5, 1.0, 2.0):
+
+        def integral(value, radius=radius):
+            density = lambda r: radius * math.exp(-r / radius) * value(r)  # noqa: E731
+            return integrate.quad(density, 0, radius, epsabs=0, epsrel=1e-12)[0]
+
+        c1 = corollary_2_printed(1.0, radius) - corollary_2_printed(0.0, radius)
+        assert integral(lambda r: 1 / 2 + 1 / 4) == pytest.approx(c1, rel=1e-9)
+        c2 = corollary_2_printed(0.0, radius)
+        followed = integral(lambda r: r / 2 + (1 + r**2) / 4)
+        assert abs(c2 - followed) > 0.1 * followed
 
 
 def test_corollary_2_is_false_as_printed_and_holds_repaired():

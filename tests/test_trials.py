@@ -870,3 +870,15 @@ def test_a_table_compares_with_the_baseline_and_with_the_control():
         summary.score_of(entries[0].record, "bleu").value
         == entries[0].record.scores["test"]["bleu"].value
     )
+
+
+def test_a_plan_with_odd_names_is_read_back_as_it_is(tmp_path):
+    methods = {"plain": trials.Method(), 'a "b" \\ \x7f ü': trials.Method()}
+    plan = trials.Plan(
+        name="odd",
+        title="t \x7f",
+        recipes={"x \x7f": trials.Base(recipe="toy-de-en")},
+        methods=methods,
+    )
+    (tmp_path / "odd.toml").write_text(plan.as_toml(), "utf-8")
+    assert trials.Plan.load(str(tmp_path / "odd.toml")) == plan

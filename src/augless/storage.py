@@ -29,6 +29,10 @@ class Linked(OSError):  # noqa: N818  # named for what it is
         return str(self.args[1])
 
 
+class Misnamed(OSError, ValueError):  # noqa: N818  # named for what it is
+    """A name, said by a file, that would lead out of a folder."""
+
+
 def identifier(name: object) -> str:
     """Return what a file says is the identifier of a run, if it has the form of one."""
     if not isinstance(name, str) or not _IDENTIFIER.fullmatch(name):
@@ -44,7 +48,10 @@ def inside(root: Path, *names: str) -> Path:
     path = root
     for name in names:
         if not name or name.startswith(".") or "/" in name or "\0" in name:
-            raise ValueError(f"{name[:80]!r} cannot be the name of a file here")
+            raise Misnamed(
+                f"{name[:80]!r} cannot be the name of a file in {path}\n"
+                "what says so is damaged, or from elsewhere: remove it"
+            )
         path = path / name
         if path.is_symlink():
             raise Linked(

@@ -20,6 +20,7 @@ from augless.errors import STOPPED, code_of_all
 
 if TYPE_CHECKING:
     from augless import trials
+    from augless.reports import human
 
 
 def _plans(incomplete: str) -> list[str]:
@@ -193,6 +194,13 @@ def report(
     train: Files = None,
     valid: Files = None,
     test: Files = None,
+    survey: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER",
+            help="A survey, whose ratings stand beside the scores of methods of the same name.",
+        ),
+    ] = None,
     as_json: options.Json = False,
 ) -> None:
     """Write the page of a trial again, without running anything.
@@ -200,6 +208,8 @@ def report(
     Examples:
 
       augless report trials/demo
+
+      augless report trials/demo --survey survey
 
       augless report table1 --small --records records
     """
@@ -211,12 +221,26 @@ def report(
         plan = str(folder / _PLAN)
     chosen = _chosen(plan, overrides or [], small, files)
     root = folder or _root(out, chosen, files)
+    people = None if survey is None else _rated(survey, chosen)
     found = trials.collect(chosen, root=root, records=records)
     if all(entry.record is None and entry.failure is None for entry in found.entries):
         raise recipes.BadRecipe(
             f"no run of {chosen.name} that counts is done below {root}; start augless trial"
         )
-    _report(found, root, as_json)
+    _report(found, root, as_json, people)
+
+
+def _rated(folder: Path, plan: trials.Plan) -> human.Human:
+    """Count a survey, for a trial's page."""
+    from augless import survey
+    from augless.survey import joining
+
+    opened = survey.Survey.open(folder)
+    with terminal.Progress() as progress:
+        progress("counting", 0, None)
+        found = joining.joined(opened, plan.methods, plan.baseline)
+        progress("counting", 1, 1)
+    return found
 
 
 def _folder(plan: str) -> Path | None:
@@ -313,13 +337,15 @@ def _warn(root: Path, plan: trials.Plan) -> None:
         )
 
 
-def _report(found: trials.Trial, root: Path, as_json: bool) -> None:
+def _report(
+    found: trials.Trial, root: Path, as_json: bool, people: human.Human | None = None
+) -> None:
     """Write the page and print the table, or all of it as JSON; name what failed."""
     from augless import reports
 
     with terminal.Progress() as progress:
         progress("comparing", 0, None)
-        page = reports.report(found, storage.inside(root, "report"))
+        page = reports.report(found, storage.inside(root, "report"), people)
         progress("comparing", 1, 1)
     if as_json:
         rows: list[Any] = [
@@ -336,10 +362,15 @@ def _report(found: trials.Trial, root: Path, as_json: bool) -> None:
             method: {corpus: choice.as_json() for corpus, choice in of.items()}
             for method, of in found.chosen.items()
         }
-        whole = {"page": str(page), **reports.summary(found), "runs": rows, "chosen": chosen}
+        whole = {
+            "page": str(page),
+            **reports.summary(found, people),
+            "runs": rows,
+            "chosen": chosen,
+        }
         print(terminal.as_json(whole))
     else:
-        terminal.show(reports.text(found))
+        terminal.show(reports.text(found, people))
         print(page)
     sys.stdout.flush()  # before what failed, where both go to one place
     for line in watching.failures(found):

@@ -48,12 +48,27 @@ def worker_processes(count: int) -> Iterator[Workers]:
     before = {child.pid for child in multiprocessing.active_children()}
     with ProcessPoolExecutor(count, context, serve, (os.getpid(),)) as pool:
         try:
+            with held_back():
+                pool.submit(int)  # starts them
             yield Workers(pool, 2 * count)
         except BaseException:  # nobody waits for what they are at, whatever it is
             for child in multiprocessing.active_children():
                 if child.pid not in before:
                     child.kill()
             raise
+
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+@contextlib.contextmanager
+def held_back() -> Iterator[None]:
+    """Let signals wait: one that comes during a fork is swallowed by whoever is told of forks."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def in_order(
@@ -88,6 +103,7 @@ def _blocks(pairs: Iterable[corpora.Pair]) -> Iterator[Block]:
 def serve(parent: int) -> None:
     """Begin a worker process that leaves Ctrl-C to its parent and does not outlive it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to answer
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)  # held back while workers were started
     if sys.platform == "linux":  # a worker must not outlive a parent that was killed
         set_parent_death_signal = 1
         ctypes.CDLL(None).prctl(set_parent_death_signal, signal.SIGKILL)

@@ -12,20 +12,29 @@ that escape, and shown as text.
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from augless import storage
+
 if TYPE_CHECKING:
     from augless import trials
+    from augless.reports.human import Human
+
+_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")  # but for tabs and line feeds
 
 __all__ = ["csv", "latex", "markdown", "report", "summary", "text"]
 
 
-def report(trial: trials.Trial, folder: str | Path) -> Path:
-    """Write the page, and the table and the forest plot beside it; return the page."""
+def report(trial: trials.Trial, folder: str | Path, human: Human | None = None) -> Path:
+    """Write the page, and the table and the forest plot beside it; return the page.
+
+    `human` is what people said, as `survey.joining` counts it.
+    """
     from augless.reports import evidence, exports, pages
 
-    found = evidence.gather(trial)
+    found = evidence.gather(trial, human)
     files = {
         "table.md": exports.markdown(found),
         "table.tex": exports.latex(found),
@@ -41,24 +50,23 @@ def report(trial: trials.Trial, folder: str | Path) -> Path:
             (folder / name).unlink(missing_ok=True)
             continue
         # Whole or not at all, so that a page that is open never shows a half.
-        aside = folder / f".{name}.aside"
-        aside.write_text(content, encoding="utf-8", errors="replace", newline="\n")
-        aside.replace(folder / name)
+        clean = _CONTROLS.sub("\N{REPLACEMENT CHARACTER}", content)
+        storage.replace(folder / name, clean.encode("utf-8", "replace"))
     return folder / "index.html"
 
 
-def markdown(trial: trials.Trial) -> str:
+def markdown(trial: trials.Trial, human: Human | None = None) -> str:
     """Return the table in Markdown."""
     from augless.reports import evidence, exports
 
-    return exports.markdown(evidence.gather(trial))
+    return exports.markdown(evidence.gather(trial, human))
 
 
-def latex(trial: trials.Trial) -> str:
+def latex(trial: trials.Trial, human: Human | None = None) -> str:
     """Return the table in LaTeX, for the packages booktabs and amssymb."""
     from augless.reports import evidence, exports
 
-    return exports.latex(evidence.gather(trial))
+    return exports.latex(evidence.gather(trial, human))
 
 
 def csv(trial: trials.Trial) -> str:
@@ -68,20 +76,21 @@ def csv(trial: trials.Trial) -> str:
     return exports.csv(evidence.gather(trial))
 
 
-def summary(trial: trials.Trial) -> dict[str, Any]:
+def summary(trial: trials.Trial, human: Human | None = None) -> dict[str, Any]:
     """Return the answer and all numbers as values that JSON can say.
 
-    "sentence", "numbers", "notes", "commands", "metric", "baseline", "primary", "overall": method
-    -> its differences over all corpora, "seeds_needed": corpus -> how many would show something
-    worth it, and "corpora": corpus -> method -> its numbers.
+    "sentence", "numbers", "advice", "notes", "commands", "metric", "baseline", "primary",
+    "overall": method -> its differences over all corpora, "seeds_needed": corpus -> how many would
+    show something worth it, "corpora": corpus -> method -> its numbers, what it cost among them,
+    and "human": what people said, if there is a survey.
     """
     from augless.reports import evidence, exports
 
-    return exports.summary(evidence.gather(trial))
+    return exports.summary(evidence.gather(trial, human))
 
 
-def text(trial: trials.Trial) -> str:
+def text(trial: trials.Trial, human: Human | None = None) -> str:
     """Return the answer, its notes and the table for a terminal."""
     from augless.reports import evidence, exports
 
-    return exports.text(evidence.gather(trial))
+    return exports.text(evidence.gather(trial, human))

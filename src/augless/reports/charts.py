@@ -216,10 +216,10 @@ def curves(
     places = [v for one in series for v in one.x]
     low = min(places) if x_low is None else x_low
     x = Scale(low, max(places), LEFT, WIDTH - RIGHT)
-    y = _upright(series, least, level, y_name)
+    y = upright(series, least, level, y_name)
     ticks = [(value, x_form(value)) for value in x.ticks(4)]
     axes(panel, x, y, x_name=x_name, y_name=y_name, x_ticks=ticks, form=y_form)
-    _rule(panel, x, y, level)
+    rule(panel, x, y, level)
     for one in series:
         if one.low:
             upper = [(x(a), y(b)) for a, b in zip(one.x, one.high, strict=True)]
@@ -234,7 +234,7 @@ def curves(
             if one.dotted or len(points) == 1:
                 said = f"{one.name}: {value:.4g}"
                 panel.dots.append(Dot(style=one.style, x=at[0], y=at[1], radius=3.2, title=said))
-    _name(panel, x, y, series, [x(one.x[-1]) for one in series])
+    named(panel, x, y, series, [x(one.x[-1]) for one in series])
     return panel
 
 
@@ -250,10 +250,10 @@ def steps(
     """Draw dots in categories, joined, each with the range over seeds; side by side."""
     panel = Panel(title=title, description=description)
     x = Scale(-0.5, len(categories) - 0.5, LEFT, WIDTH - RIGHT)
-    y = _upright(series, None, level, "")
+    y = upright(series, None, level, "")
     ticks = [(float(k), name) for k, name in enumerate(categories)]
     axes(panel, x, y, x_name=x_name, y_name="", x_ticks=ticks)
-    _rule(panel, x, y, level)
+    rule(panel, x, y, level)
     beside = min(0.11, 0.7 / len(series))
     ends = []
     for k, one in enumerate(series):
@@ -268,11 +268,11 @@ def steps(
         for (at, place), value in zip(points, one.y, strict=True):
             said = f"{one.name}: {value:.4g}"
             panel.dots.append(Dot(style=one.style, x=at, y=place, radius=3.2, title=said))
-    _name(panel, x, y, series, ends)
+    named(panel, x, y, series, ends)
     return panel
 
 
-def _upright(
+def upright(
     series: Sequence[Series],
     least: tuple[float, float] | None,
     level: float | None,
@@ -284,14 +284,14 @@ def _upright(
     return Scale(*rounded(min(ends), max(ends)), HEIGHT - BOTTOM, TOP + (12 if name else 0))
 
 
-def _rule(panel: Panel, x: Scale, y: Scale, level: float | None) -> None:
+def rule(panel: Panel, x: Scale, y: Scale, level: float | None) -> None:
     """Draw a line across at a level that means something, such as no difference."""
     if level is not None:
         line = polyline([(x.start, y(level)), (x.end, y(level))])
         panel.grid.append(Shape(style="rule", path=line))
 
 
-def _name(
+def named(
     panel: Panel, x: Scale, y: Scale, series: Sequence[Series], ends: Sequence[float]
 ) -> None:
     """Write the names of lines beside their ends, apart, and lead the eye to them."""
@@ -316,9 +316,9 @@ def short(name: str) -> str:
     return name if len(name) <= WORD else name[: WORD - 1].rstrip() + "…"
 
 
-def apart(places: Sequence[float], top: float, bottom: float) -> list[float]:
-    """Move ascending places so that neighbours are a line apart, and all within bounds."""
-    gap = min(LINE, (bottom - top) / max(len(places) - 1, 1))
+def apart(places: Sequence[float], top: float, bottom: float, gap: float = LINE) -> list[float]:
+    """Move ascending places so that neighbours are a gap apart, and all within bounds."""
+    gap = min(gap, (bottom - top) / max(len(places) - 1, 1))
     found = list(places)
     # Pairs that overlap are moved apart evenly, again and again: clusters stay where they are.
     for _ in range(60):

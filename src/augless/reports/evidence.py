@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Literal
 
 from augless import metrics, trials
 from augless.reports import treatments
 from augless.reports.treatments import Treatment
+
+if TYPE_CHECKING:
+    from augless.reports.human import Human
 
 Role = Literal["baseline", "control", "method"]
 
@@ -121,6 +124,8 @@ class Evidence:
     styles: dict[str, str]
     """method -> class that colours it"""
     studies: list[Study]
+    human: Human | None = None
+    """what people said, where there is a survey"""
 
     @property
     def plan(self) -> trials.Plan:
@@ -140,13 +145,13 @@ class Evidence:
 _gathered: list[Evidence] = []  # the last one: a page and a terminal's text are made of one trial
 
 
-def gather(trial: trials.Trial) -> Evidence:
+def gather(trial: trials.Trial, human: Human | None = None) -> Evidence:
     """Compare what is to be compared, once for the same trial, and sort it by corpus."""
     if not _gathered or _gathered[0].trial is not trial:
         table, colours = trials.table(trial), styles(trial.plan)
         studies = [_study(trial, table, colours, corpus) for corpus in table.corpora]
         _gathered[:] = [Evidence(trial=trial, table=table, styles=colours, studies=studies)]
-    return _gathered[0]
+    return replace(_gathered[0], human=human) if human else _gathered[0]
 
 
 def role(plan: trials.Plan, method: str) -> Role:

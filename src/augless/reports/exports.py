@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from augless import runs, trials
-from augless.reports import answers, charts, naming, tables
+from augless.reports import advice, answers, charts, costs, human, naming, tables
 from augless.reports.evidence import Evidence, Row, Study
 from augless.trials import summary as trials_summary
 
@@ -23,6 +23,7 @@ _LATEX = {
     "~": r"\textasciitilde{}",
     "^": r"\textasciicircum{}",
     "±": r"$\pm$",
+    "\N{MULTIPLICATION SIGN}": r"$\times$",
     charts.MINUS: "$-$",
     "▲": r"$\blacktriangle$",
     "▼": r"$\blacktriangledown$",
@@ -63,6 +64,10 @@ def _grids(found: Evidence) -> list[_Grid]:
         rows = [one.cells(line) for line in one.lines]
         said = " ".join([tables.legend(one) + _chances(one), *found.trial.selection])
         grids.append(_Grid(one.corpus, [*one.columns.values()], rows, said, remarks))
+    if (people := human.table(found)) is not None:
+        rows = [[row.name, *row.cells] for row in people.rows]
+        head = ["Method", *people.names]
+        grids.append(_Grid("Human ratings", head, rows, people.legend, people.remarks))
     return grids
 
 
@@ -84,8 +89,13 @@ def _chances(table: tables.Table) -> str:
 
 
 def _all_grids(found: Evidence) -> list[_Grid]:
-    """Return all tables, those of treatments and of other metrics last."""
+    """Return all tables, those of costs, of treatments and of other metrics last."""
     grids = _grids(found)
+    for study in found.studies:
+        if (spent := costs.table(found, study)) is not None:
+            rows = [[f"{row.method} {_partial(row)}".rstrip(), *row.cells] for row in spent.rows]
+            title, head = f"{study.corpus}, cost", ["Method", *spent.names]
+            grids.append(_Grid(title, head, rows, spent.legend, []))
     for study in found.studies:
         if (strong := tables.treatments(study)) is not None:
             rows = [[row.method, *row.cells] for row in strong.rows]
@@ -97,6 +107,10 @@ def _all_grids(found: Evidence) -> list[_Grid]:
             title, head = f"{study.corpus}, all metrics", ["Method", *scores.names]
             grids.append(_Grid(title, head, rows, scores.legend, []))
     return grids
+
+
+def _partial(row: costs.Line) -> str:
+    return f"[{row.seeds}]" if row.seeds else ""
 
 
 def markdown(found: Evidence) -> str:
@@ -141,7 +155,11 @@ def summary(found: Evidence) -> dict[str, Any]:
     said, plan = answers.of(found), found.plan
     corpora: dict[str, dict[str, Any]] = {}
     for study in found.studies:
-        rows = {row.method: _values(found, study, row) for row in study.rows}
+        spent = {one.row.method: one for one in costs.known(found, study)}
+        rows = {
+            row.method: _values(found, study, row) | {"cost": _cost(spent.get(row.method))}
+            for row in study.rows
+        }
         rows |= {
             method: {"scores": _scores(found, study, method)} for method in plan.published_only
         }
@@ -156,6 +174,7 @@ def summary(found: Evidence) -> dict[str, Any]:
         "sentence": said.sentence,
         "numbers": list(said.numbers),
         "notes": list(said.notes),
+        "advice": _advised(advice.of(found)),
         "selection": list(found.trial.selection),
         "commands": [one.line for one in said.commands],
         "metric": plan.metric,
@@ -164,7 +183,12 @@ def summary(found: Evidence) -> dict[str, Any]:
         "overall": runs.finite(overall),
         "seeds_needed": runs.finite(needed),
         "corpora": runs.finite(corpora),
+        "human": runs.finite(dataclasses.asdict(found.human)) if found.human else None,
     }
+
+
+def _advised(found: advice.Advice | None) -> dict[str, Any] | None:
+    return dataclasses.asdict(found) | {"left_out": list(found.left_out)} if found else None
 
 
 def _values(found: Evidence, study: Study, row: Row) -> dict[str, Any]:
@@ -185,6 +209,17 @@ def _values(found: Evidence, study: Study, row: Row) -> dict[str, Any]:
         "failures": {str(seed): str(why) for seed, why in cell.failures.items()},
         "tuning_failures": found.trial.tuning_failures(row.method, study.corpus),
     }
+
+
+_PARTS = ("own", "prepare", "augment", "train", "tune", "total")
+
+
+def _cost(spent: costs.Known | None) -> dict[str, Any] | None:
+    if spent is None:
+        return None
+    parts = {name: dataclasses.asdict(getattr(spent.cost, name)) for name in _PARTS}
+    ratios = {"time_ratio": spent.times, "sample_ratio": spent.samples}
+    return {**parts, **ratios, "complete": spent.whole}
 
 
 def _scores(found: Evidence, study: Study, method: str) -> dict[str, Any]:
@@ -241,7 +276,7 @@ def csv(found: Evidence) -> str:
         ["corpus", "method", "metric", "mean", "sd", "published", "seeds"]
         + [f"seed_{seed}" for seed in found.plan.seeds]
         + [f"{name}_{side}" for side, name in sides]
-        + ["seconds", "tuning_seconds", "samples", *_TREATMENT, "failures"]
+        + ["seconds", "tuning_seconds", "samples", *_SPENT, *_TREATMENT, "failures"]
     )
     whole = summary(found)
     for corpus, rows in whole["corpora"].items():
@@ -251,6 +286,7 @@ def csv(found: Evidence) -> str:
                 tested = row if metric == whole["metric"] else {}
                 compared = [(tested.get(side) or {}).get(name) for side, name in sides]
                 last = [row.get(key) for key in ("seconds", "tuning_seconds", "samples")]
+                last += _spent(row.get("cost"))
                 treatment = row.get("treatment") or {}
                 last += [treatment.get(key) for key in _TREATMENT]
                 line = [corpus, method, metric, score["mean"], score["deviation"]]
@@ -258,6 +294,19 @@ def csv(found: Evidence) -> str:
                 line += [score["seeds"].get(str(seed)) for seed in found.plan.seeds]
                 table.writerow(map(_literal, [*line, *compared, *last, _reasons(row)]))
     return out.getvalue()
+
+
+_RATIOS, _UNITS = ("time_ratio", "sample_ratio"), ("seconds", "samples")
+_SPENT = tuple(
+    f"cost_{name}" for name in (*(f"{part}_{unit}" for part in _PARTS for unit in _UNITS), *_RATIOS)
+)
+
+
+def _spent(cost: dict[str, Any] | None) -> list[Any]:
+    if cost is None:
+        return [None] * len(_SPENT)
+    parts = [cost[part][unit] for part in _PARTS for unit in _UNITS]
+    return [*parts, *(cost[name] for name in _RATIOS)]
 
 
 _TREATMENT = ("spread", "effective", "within", "clipped")
@@ -272,8 +321,10 @@ def text(found: Evidence) -> str:
     """Write the answer and the tables for a terminal."""
     from rich import cells  # late: help must be fast
 
-    answer = answers.of(found)
+    answer, advised = answers.of(found), advice.of(found)
     said = [visible(answer.sentence), *map(visible, answer.numbers)]
+    said += [visible(advised.sentence)] if advised else []
+    said += [visible(cost)] if (cost := costs.line(found)) else []
     said += [f"- {visible(note)}" for note in answer.notes]
     named = {visible(method): visible(is_) for method, is_ in naming.described(found).items()}
     said += ["", *(f"{method}: {is_}" for method, is_ in named.items())]

@@ -12,11 +12,14 @@ from importlib import metadata, resources
 from typing import TYPE_CHECKING
 
 from augless.reports import (
+    advice,
     answers,
     buckets,
+    costs,
     evidence,
     examples,
     figures,
+    human,
     naming,
     provenance,
     tables,
@@ -71,6 +74,15 @@ class Numbers:
 
 
 @dataclass(frozen=True)
+class Cost:
+    """What methods cost on a corpus, and a picture of it."""
+
+    corpus: str
+    table: costs.Costs
+    figure: figures.Figure | None
+
+
+@dataclass(frozen=True)
 class Method:
     """A method, and what it changes in the recipe."""
 
@@ -97,7 +109,7 @@ def page(found: Evidence) -> str:
     import markupsafe
 
     counter = itertools.count(1)
-    plan, answer = found.plan, answers.of(found)
+    plan, answer, advised = found.plan, answers.of(found), advice.of(found)
     folded = len(found.studies) > 1 and len(answer.by_corpus) > NOTES_SHOWN
     sections = _sections(found)
     looked_at = [section for section in sections if section.id == _LOOKED_AT[plan.view]]
@@ -110,6 +122,7 @@ def page(found: Evidence) -> str:
             title=plan.title,
             answer=pieces(answer.sentence, found.styles),
             rests_on=answer.numbers,
+            advice=pieces(advised.sentence, found.styles) if advised else [],
             notes=answer.general if folded else answer.notes,
             folded=answer.by_corpus if folded else (),
             commands=answer.commands,
@@ -124,6 +137,9 @@ def page(found: Evidence) -> str:
             forest_lead=[f"Differences from {plan.baseline}, {plan.primary} first: it is primary."],
             has_forest=any(row.baseline for row in found.overall.values()),
             numbers=[_numbers(found, study) for study in found.studies],
+            human=human.table(found),
+            costs=_costs(found),
+            costs_lead=_costs_lead(found, advised),
             looked_at=looked_at,
             sections=[section for section in sections if section not in looked_at],
             examples=_examples(found, answer.method),
@@ -225,6 +241,30 @@ def _numbers(found: Evidence, study: Study) -> Numbers:
         treatments=tables.treatments(study),
         scores=tables.scores(found, study),
     )
+
+
+def _costs(found: Evidence) -> list[Cost]:
+    return [
+        Cost(study.corpus, table, costs.figure(found, study))
+        for study in found.studies
+        if (table := costs.table(found, study)) is not None
+    ]
+
+
+def _costs_lead(found: Evidence, advised: advice.Advice | None) -> list[str]:
+    """Say what is advised, and by which rule."""
+    if advised is None:
+        return []
+    lead = [advised.sentence]
+    if advised.take is not None:
+        lead.append(
+            "The rule: of the methods that are within the minimum detectable effect of the best "
+            "mean and not shown to be worse, the cheapest. If any is shown to beat "
+            f"{found.plan.baseline}, only such are taken; if not, {found.plan.baseline} goes "
+            "before others that are about as cheap."
+        )
+        lead += [f"Left out: {why}." for why in advised.left_out]
+    return lead
 
 
 def _numbers_lead(found: Evidence) -> list[str]:

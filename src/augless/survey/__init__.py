@@ -9,7 +9,8 @@
     print(survey.exports.text(found))
 
 `designing` fixes what is shown to whom in which order; `folder` keeps it; `serving` (the extra
-`survey`) and `pages` show it; `store` keeps what was rated; `tallying` counts it.
+`survey`) and `pages` show it; `store` keeps what was rated; `tallying` counts it; `joining` puts it
+beside a trial.
 """
 
 from augless.survey.designing import (

@@ -117,7 +117,7 @@ def _facts(found: Tally) -> str:
     """Say in a few sentences what the numbers are."""
     design = found.design
     heard = sum(one.done > 0 and one.name not in found.without for one in found.raters)
-    agreed = "; ".join(f"{scored.scale} {_agreement(scored.alpha)}" for scored in found.scales)
+    agreed = "; ".join(f"{scored.scale} {agreement(scored.alpha)}" for scored in found.scales)
     hidden = f"{design.reference} is the reference, hidden among the systems."
     said = [
         f"Mean ratings from 1 to 5 of {sum(item.line > 0 for item in design.items):,} items by "
@@ -213,7 +213,7 @@ def _numbers(found: Tally, scored: Scored) -> Iterator[list[str]]:
                 _range(apart.low, apart.high),
                 f"{apart.p:.4f}",
                 f"{apart.holm_p:.4f}",
-                "nothing" if apart.smallest is None else f"{apart.smallest:.2f}",
+                "undefined" if apart.smallest is None else f"{apart.smallest:.2f}",
             ]
         yield cells
 
@@ -222,7 +222,8 @@ def _range(low: float | None, high: float | None) -> str:
     return "" if low is None or high is None else f"{low:.2f} to {high:.2f}"
 
 
-def _agreement(found: Agreement) -> str:
+def agreement(found: Agreement) -> str:
+    """Write an agreement with its interval, or why it has none."""
     if found.value is None:
         return f"undefined ({found.reason})"
     ends = _range(found.low, found.high)
@@ -258,7 +259,7 @@ def _agreements(found: Tally) -> list[list[str]]:
         mean = "undefined" if scored.kappa is None else f"{scored.kappa:.3f}"
         pairs = len(scored.kappas)
         over = f"{mean} ({pairs} pair{'s' * (pairs != 1)})" if pairs else ""
-        rows.append([scored.scale, _agreement(scored.alpha), over])
+        rows.append([scored.scale, agreement(scored.alpha), over])
     return rows
 
 

@@ -25,6 +25,9 @@ LOSS = "loss"
 """what tuning chooses by unless a metric is asked for: nats per sentence of the validation set,
 never weighted; unlike perplexity it is comparable between vocabularies"""
 
+REWRITING, REVERSE_MODEL = "rewriting", "reverse model"
+"""what a run's result calls making its pairs, and training the model that they were made by"""
+
 LARGEST = 1e15
 """a number beyond it counts as not finite: sums and squares of it would not be"""
 
@@ -108,6 +111,18 @@ class Logged:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Spent:
+    """What work took."""
+
+    seconds: Seconds = 0.0
+    samples: Count = 0
+    """that training saw"""
+
+    def __add__(self, other: Spent) -> Spent:
+        return Spent(seconds=self.seconds + other.seconds, samples=self.samples + other.samples)
+
+
+@dataclass(frozen=True, kw_only=True)
 class Best:
     """The model that a run kept."""
 
@@ -126,6 +141,11 @@ class Result:
     tokens: Count = 0
     seconds: Seconds = 0.0
     best: Best = field(default_factory=Best)
+    needed: Annotated[dict[str, Spent], pydantic.Field(max_length=100)] = field(
+        default_factory=dict
+    )
+    """what was done before training, by what it was, such as `REVERSE_MODEL`; older runs have
+    none"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -229,18 +249,6 @@ class Augmented:
     """that making them took"""
     samples: Count = 0
     """that a model was trained on to make them"""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Spent:
-    """What work took."""
-
-    seconds: float = 0.0
-    samples: int = 0
-    """that training saw"""
-
-    def __add__(self, other: Spent) -> Spent:
-        return Spent(seconds=self.seconds + other.seconds, samples=self.samples + other.samples)
 
 
 @dataclass(frozen=True, kw_only=True)

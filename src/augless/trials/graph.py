@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from augless import corpora, recipes
+from augless.trials import facts
 from augless.trials.facts import Choice, Cost, Spent, Values
 from augless.trials.keys import BadPlan
 from augless.trials.plans import Plan
@@ -192,30 +193,63 @@ def whole(jobs: Iterable[Job]) -> list[Job]:
     return list(dict.fromkeys(one for job in jobs for one in (*job.all_needs(), job)))
 
 
+Told = Callable[[Job], Mapping[str, Spent]]
+"""a run -> what its own result says was done before its training, by what it was"""
+
+
 def cost(
-    runs: Iterable[Job], key: Callable[[Job], str | None], spent: Callable[[Job], Spent]
+    runs: Iterable[Job],
+    key: Callable[[Job], str | None],
+    spent: Callable[[Job], Spent],
+    told: Told = lambda job: {},
 ) -> Cost:
     """Add up what a method's runs took with all that they need, each piece of work once.
 
     `key` is what a job is called by its content, None while that is not known; `spent` is what it
-    took itself.
+    took itself. Where nothing is known of made pairs, or of the model that made them, as where
+    only records are, what the run itself says of them counts.
     """
     jobs = list(runs)
     own = {key(job.trained) for job in jobs}
+    elsewhere = _elsewhere(jobs, key, told)
     parts: dict[str, Spent] = {}
     counted: set[str] = set()
     for job in whole(jobs):
-        name = key(job)
+        name, took = elsewhere.get(job, (key(job), Spent()))
         if name is None or name in counted:
             continue
         counted.add(name)
         part: str = job.kind if job.kind in ("prepare", "augment") else "train"
-        if part == "train" and job.purpose == "tune":
+        if part == "train" and job.purpose == "tune" and not job.reversed:
             part = "tune"
         if name in own:
             part = "own"
-        parts[part] = parts.get(part, Spent()) + spent(job)
+        known = spent(job)
+        parts[part] = parts.get(part, Spent()) + (took if known == Spent() else known)
     return Cost(**parts)
+
+
+def _elsewhere(
+    jobs: Iterable[Job], key: Callable[[Job], str | None], told: Told
+) -> dict[Job, tuple[str | None, Spent]]:
+    """Return what runs say of the jobs that made their pairs: what they are called and took."""
+    found: dict[Job, tuple[str | None, Spent]] = {}
+    for run in whole(jobs):
+        said = dict(told(run)) if run.kind == "train" else {}
+        made = next((need for need in run.needs if need.kind == "augment"), None)
+        if made is None or not said:
+            continue
+        name = key(made)
+        for need in made.needs:
+            if need.kind == "train":
+                # A corpus turned around is not known where it was never prepared.
+                called = key(need) or (name and f"{name}, {facts.REVERSE_MODEL}")
+                found.setdefault(need, (called, said.get(facts.REVERSE_MODEL, Spent())))
+        said.pop(facts.REVERSE_MODEL, None)
+        # Rewriting trains nothing: its samples are none of training.
+        rewriting = Spent(seconds=said.pop(facts.REWRITING, Spent()).seconds)
+        found.setdefault(made, (name, sum(said.values(), rewriting)))
+    return found
 
 
 def check(plan: Plan, resolve: Resolve) -> None:

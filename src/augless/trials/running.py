@@ -19,7 +19,8 @@ from augless.trials.state import Corpus, Progress, State
 from augless.trials.work import Order
 
 _TICK = 0.2  # seconds between two looks at whether to stop
-_SPEAK = 1.0  # seconds between two statuses
+_SPEAK = 1.0  # seconds between two statuses, at least
+_RARE = 25  # times as long as a status took, at least
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,13 +90,14 @@ def run(
         storage.replace(state.layout.plan, kept.encode("utf-8", "replace"))
         give = {"threads": threads, "device": device, "workers": workers}
         desk = _Desk(state, executor or pool.Local(threads), jobs, give)
-        deadline, spoken = time.monotonic() + 60 * max_minutes, time.monotonic()
+        deadline, due = time.monotonic() + 60 * max_minutes, time.monotonic() + _SPEAK
         try:
             while not stop() and time.monotonic() < deadline and desk.submit():
                 desk.wait()
-                if time.monotonic() - spoken >= _SPEAK:
+                if (began := time.monotonic()) >= due:
                     on_status(desk.status())
-                    spoken = time.monotonic()
+                    # Of a plan of thousands of runs a status takes long: seldom, then.
+                    due = time.monotonic() + max(_SPEAK, _RARE * (time.monotonic() - began))
         finally:
             desk.executor.close()
         _require_corpus(state)
@@ -163,9 +165,14 @@ class _Desk:
         self._seen = 0
         """samples of runs that ended in this call"""
         self._alarm = ""
+        self._stale = True
+        """whether something ended since jobs were handed out: only then can others begin"""
 
     def submit(self) -> bool:
         """Begin as many jobs as may be done at once; tell whether any is under way."""
+        if not self._stale:
+            return bool(self._under_way)
+        self._stale = False
         ready = {self.state.key(job): job for job in self.state.ready(self.known)}
         for key, job in ready.items():
             if key is not None and key not in self._under_way:
@@ -199,7 +206,7 @@ class _Desk:
             self.state.learn(job, one.outcome)
             self._alarm = self._alarm or _alarm(self.state, job)
         if ended:
-            self.known = self.state.jobs()
+            self.known, self._stale = self.state.jobs(), True
 
     def status(self) -> Status:
         """Say how far all is."""
@@ -339,7 +346,8 @@ def summarised(state: State) -> Trial:
             if choice is not None:
                 chosen.setdefault(source, {})[corpus] = choice
             jobs = {job.seed: job for job in finals.get((corpus, method), [])}
-            costs.setdefault(method, {})[corpus] = graph.cost(jobs.values(), state.key, state.spent)
+            spent = graph.cost(jobs.values(), state.key, state.spent, state.told)
+            costs.setdefault(method, {})[corpus] = spent
             for seed in plan.seeds:
                 record = failure = None
                 if seed in jobs:

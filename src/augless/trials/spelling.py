@@ -47,7 +47,7 @@ def shortened(values: Mapping[str, Any]) -> str:
 
 
 def _quoted(key: str) -> str:
-    return key if _BARE.fullmatch(key) else json.dumps(key, ensure_ascii=False)
+    return key if _BARE.fullmatch(key) else literal(key)
 
 
 def as_toml(plan: Plan) -> str:

@@ -10,7 +10,7 @@ import json
 import math
 import statistics
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -142,13 +142,22 @@ class State:
             return (
                 facts.Spent(seconds=made.seconds, samples=made.samples) if made else facts.Spent()
             )
-        result = None
-        if job.kind == "train" and (identifier := self.identifier(job)) is not None:
-            record = self._kept(identifier)
-            result = record.result if record else self.result(job)
+        result = self._trained(job) if job.kind == "train" else None
         return (
             facts.Spent(seconds=result.seconds, samples=result.samples) if result else facts.Spent()
         )
+
+    def told(self, job: Job) -> Mapping[str, facts.Spent]:
+        """Return what a run says was done before its training, by what it was."""
+        result = self._trained(job)
+        return result.needed if result else {}
+
+    def _trained(self, job: Job) -> facts.Result | None:
+        """Return what training a run took, from its record or from the run itself."""
+        if (identifier := self.identifier(job)) is None:
+            return None
+        record = self._kept(identifier)
+        return record.result if record else self.result(job)
 
     def folder(self, job: Job) -> Path:
         """Return the folder of a run."""

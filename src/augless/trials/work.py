@@ -107,8 +107,8 @@ def augment(order: Order, stop: Stop) -> facts.Augmented:
     if made is None:
         raise Stopped("stopped; the same trial goes on from here")
     took = following.costs(resolved, made, layout.prepared, layout.runs)
-    took.pop("reverse model", None)  # a job of its own
-    rewriting = took.pop("rewriting")
+    took.pop(facts.REVERSE_MODEL, None)  # a job of its own
+    rewriting = took.pop(facts.REWRITING)
     return facts.Augmented(
         pairs=made.manifest["pairs"]["made"],
         seconds=rewriting["seconds"] + sum(one["seconds"] for one in took.values()),
