@@ -29,7 +29,7 @@ TIMES = "\N{MULTIPLICATION SIGN}"
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch):
     whole = trials.table
-    monkeypatch.setattr(trials, "table", lambda trial: whole(trial, trials=100))
+    monkeypatch.setattr(trials, "table", lambda trial: whole(trial, resamples=100))
 
 
 @pytest.fixture(scope="module")

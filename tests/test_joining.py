@@ -18,8 +18,8 @@ from synthetic import PAYLOAD, Reader, plan_of, synthetic
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch):
     whole, counted = trials.table, joining.tally
-    monkeypatch.setattr(trials, "table", lambda trial: whole(trial, trials=100))
-    monkeypatch.setattr(joining, "tally", lambda *a, **k: counted(*a, trials=500, **k))
+    monkeypatch.setattr(trials, "table", lambda trial: whole(trial, resamples=100))
+    monkeypatch.setattr(joining, "tally", lambda *a, **k: counted(*a, resamples=500, **k))
 
 
 @pytest.fixture(scope="module")
@@ -69,7 +69,7 @@ def test_human_scores_stand_beside_automatic_ones(trial, made, tmp_path):
     assert table.names == ["BLEU", "fluency", "relevance"]
     assert [row.name for row in table.rows] == ["plain", "exponential", "Human"]
     plain, law, people = table.rows
-    counted = survey.tally(made, baseline="plain", trials=500)
+    counted = survey.tally(made, baseline="plain", resamples=500)
     mean = counted.scales[0].row("exponential").mean
     assert law.ratings[0].text == f"{mean.value:.2f} ({mean.low:.2f} to {mean.high:.2f}) ▲"
     assert law.ratings[0].count == 40 and law.ratings[0].p < 0.05
