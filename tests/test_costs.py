@@ -183,7 +183,7 @@ def test_every_point_has_its_interval_its_name_and_what_it_says():
 @pytest.mark.parametrize("span", [(1, 5), (0.3, 40), (1, 1e3), (1e-3, 1e9)])
 def test_ticks_of_decades_are_few_and_inside(span):
     ticks = scatter.decades(*span)
-    assert 2 <= len(ticks) <= scatter.MOST + 1 and ticks == sorted(ticks)
+    assert 2 <= len(ticks) <= scatter.TICKS + 1 and ticks == sorted(ticks)
     assert span[0] <= ticks[0] and ticks[-1] <= span[1]
 
 

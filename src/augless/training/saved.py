@@ -12,7 +12,7 @@ from augless import knobs, runs
 from augless.knobs import Knobs, Within
 from augless.training.terms import Criterion
 
-_MOST = 1 << 62
+_LARGEST_COUNT = 1 << 62
 _LARGEST = 1e300
 
 
@@ -20,19 +20,19 @@ _LARGEST = 1e300
 class Position(Knobs):
     """Where a run is: enough, with the parameters, to go on as if nothing had happened."""
 
-    step: Annotated[int, "optimiser steps that are done", Within(0, _MOST)] = 0
-    epoch: Annotated[int, "that it is in, counted from 1", Within(1, _MOST)] = 1
-    batch: Annotated[int, "batches of this epoch that are done", Within(0, _MOST)] = 0
-    samples: Annotated[int, "pairs that were seen", Within(0, _MOST)] = 0
-    tokens: Annotated[int, "target tokens that were seen", Within(0, _MOST)] = 0
+    step: Annotated[int, "optimiser steps that are done", Within(0, _LARGEST_COUNT)] = 0
+    epoch: Annotated[int, "that it is in, counted from 1", Within(1, _LARGEST_COUNT)] = 1
+    batch: Annotated[int, "batches of this epoch that are done", Within(0, _LARGEST_COUNT)] = 0
+    samples: Annotated[int, "pairs that were seen", Within(0, _LARGEST_COUNT)] = 0
+    tokens: Annotated[int, "target tokens that were seen", Within(0, _LARGEST_COUNT)] = 0
     seconds: Annotated[float, "that it took", Within(0, 1e12)] = 0.0
     best: Annotated[float | None, "score of the best model"] = None
     best_loss: Annotated[
         float | None, "validation loss of the best model: of equal scores the lower loss is better"
     ] = None
-    best_step: Annotated[int, "of the best model", Within(0, _MOST)] = 0
-    waited: Annotated[int, "validations since the best one", Within(0, _MOST)] = 0
-    records: Annotated[int, "records logged so far", Within(0, _MOST)] = 0
+    best_step: Annotated[int, "of the best model", Within(0, _LARGEST_COUNT)] = 0
+    waited: Annotated[int, "validations since the best one", Within(0, _LARGEST_COUNT)] = 0
+    records: Annotated[int, "records logged so far", Within(0, _LARGEST_COUNT)] = 0
 
 
 @dataclass
@@ -40,12 +40,12 @@ class Span(Knobs):
     """What is summed over steps."""
 
     norm: Annotated[float, "of gradients, before clipping", Within(0, _LARGEST)] = 0.0
-    steps: Annotated[int, "how many", Within(0, _MOST)] = 0
-    clipped: Annotated[int, "steps whose gradient was clipped", Within(0, _MOST)] = 0
+    steps: Annotated[int, "how many", Within(0, _LARGEST_COUNT)] = 0
+    clipped: Annotated[int, "steps whose gradient was clipped", Within(0, _LARGEST_COUNT)] = 0
     shares: Annotated[
         list[float], "of each term in the gradient norm, summed over measurements", Within(0, 1e18)
     ] = field(default_factory=list)
-    measured: Annotated[int, "steps at which shares were measured", Within(0, _MOST)] = 0
+    measured: Annotated[int, "steps at which shares were measured", Within(0, _LARGEST_COUNT)] = 0
 
     def add(self, norm: float, clipped: bool, shares: list[float]) -> None:
         """Count a step; shares are empty where they were not measured."""
@@ -80,8 +80,8 @@ class State(Knobs):
 class Kept(Knobs):
     """What is known of the model that a run kept."""
 
-    step: Annotated[int, "after which it was kept", Within(0, _MOST)]
-    epoch: Annotated[int, "after which it was kept", Within(0, _MOST)]
+    step: Annotated[int, "after which it was kept", Within(0, _LARGEST_COUNT)]
+    epoch: Annotated[int, "after which it was kept", Within(0, _LARGEST_COUNT)]
     scores: Annotated[dict[str, float | None], "on the validation set"]
 
 
@@ -90,17 +90,17 @@ class Spent(Knobs):
     """What something took that was needed before training."""
 
     seconds: Annotated[float, "that it took", Within(0, 1e12)]
-    samples: Annotated[int, "pairs or texts that it saw", Within(0, _MOST)]
+    samples: Annotated[int, "pairs or texts that it saw", Within(0, _LARGEST_COUNT)]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome(Knobs):
     """What result.json of a training says."""
 
-    steps: Annotated[int, "optimiser steps", Within(0, _MOST)]
-    epochs: Annotated[int, "passes over the training pairs", Within(0, _MOST)]
-    samples: Annotated[int, "pairs that were seen", Within(0, _MOST)]
-    tokens: Annotated[int, "target tokens that were seen", Within(0, _MOST)]
+    steps: Annotated[int, "optimiser steps", Within(0, _LARGEST_COUNT)]
+    epochs: Annotated[int, "passes over the training pairs", Within(0, _LARGEST_COUNT)]
+    samples: Annotated[int, "pairs that were seen", Within(0, _LARGEST_COUNT)]
+    tokens: Annotated[int, "target tokens that were seen", Within(0, _LARGEST_COUNT)]
     seconds: Annotated[float, "that it took", Within(0, 1e12)]
     best: Annotated[Kept, "the model that was kept"]
     needed: Annotated[dict[str, Spent], "what was done before training, such as augmentation"] = (
