@@ -366,7 +366,7 @@ def summarised(state: State) -> Trial:
         chosen=chosen,
         costs=costs,
         command=_command(state.layout.plan),
-        notes=(*notes, *sorted(state.refused.values())),
+        notes=(*notes, *sorted(state.records.refused.values())),
     )
 
 

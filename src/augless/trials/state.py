@@ -23,8 +23,9 @@ from augless.trials import facts, graph
 from augless.trials.facts import Attempt, Choice, Values
 from augless.trials.graph import Job
 from augless.trials.layout import Layout
+from augless.trials.loading import Records
 from augless.trials.plans import Plan
-from augless.trials.records import BadRecord, Record
+from augless.trials.records import Record
 from augless.trials.searching import points_of
 
 if TYPE_CHECKING:
@@ -62,9 +63,7 @@ class State:
         """`source` of a job -> its corpus, or why it cannot be prepared"""
         self.failures: dict[str, Failure] = {}
         """key of a job -> why it failed since"""
-        self.refused: dict[str, str] = {}
-        """folder -> why it holds no record that can be used"""
-        self._records: dict[str, Record | None] = {}
+        self.records = Records(layout)
         self._remembered = _remembered(layout)
 
     def resolved(self, job: Job) -> Resolved[Recipe]:
@@ -156,7 +155,7 @@ class State:
         """Return what training a run took, from its record or from the run itself."""
         if (identifier := self.identifier(job)) is None:
             return None
-        record = self._kept(identifier)
+        record = self.records.of(identifier)
         return record.result if record else self.result(job)
 
     def folder(self, job: Job) -> Path:
@@ -200,28 +199,8 @@ class State:
         identifier = self.identifier(job)
         if identifier is None:
             return None
-        record = self._kept(identifier)
+        record = self.records.of(identifier)
         return record if record is not None and self._covers(record, job) else None
-
-    def _kept(self, identifier: str) -> Record | None:
-        """Return the record of a run, whatever it has scores of."""
-        if identifier not in self._records:
-            self._records[identifier] = self._found(identifier)
-        return self._records[identifier]
-
-    def _found(self, identifier: str) -> Record | None:
-        for folder in self.layout.find(identifier):
-            if (record := self._load(folder)) is not None and record.id == identifier:
-                return record.with_hypotheses(self.layout.hypotheses(identifier))
-        return None
-
-    def _load(self, folder: Path) -> Record | None:
-        try:
-            return Record.load(folder)
-        except BadRecord as error:
-            if folder.exists():
-                self.refused[str(folder)] = str(error)
-            return None
 
     def _covers(self, record: Record, job: Job) -> bool:
         scored = (record.scores.get(split, {}) for split in job.splits)
@@ -238,7 +217,7 @@ class State:
         elif isinstance(outcome, Corpus):
             self.corpora[self.source(job)] = outcome
         elif job.kind == "score":
-            self._records.pop(self.identifier(job) or "", None)
+            self.records.forget(self.identifier(job) or "")
             if self.record(job) is None:
                 self.fail(job, Failure(BUG, "it left no record that can be used"))
 
@@ -262,7 +241,7 @@ class State:
                 known = self._remembered[source]
                 self.corpora[source] = dataclasses.replace(known, here=False)
             elif not any(there) and not isinstance(corpus, corpora.Files):
-                for record in self._everything:
+                for record in self.records.everything:
                     inputs = sorted(file.sha256 for file in record.inputs) or [record.corpus]
                     fits = files.get(job.corpus, inputs) == inputs
                     if fits and graph.same(record.recipe, self.resolved(job)):
@@ -278,10 +257,6 @@ class State:
         for job in graph.whole(wanted):
             if (source := self.source(job)) in self._remembered:
                 self.corpora.setdefault(source, self._remembered[source])
-
-    @functools.cached_property
-    def _everything(self) -> list[Record]:
-        return [r for folder in self.layout.records() if (r := self._load(folder)) is not None]
 
     def prepare(self, job: Job, *, workers: int, progress: Progress) -> None:
         """Prepare a job's corpus in this process."""
