@@ -897,3 +897,20 @@ def test_a_link_that_was_planted_is_not_written_through(tmp_path):
     reports.report(synthetic(plan_of(seeds=(1,)), sentences=20), folder)
     assert victim.read_text() == "mine"
     assert not (folder / "index.html").is_symlink()
+
+
+def test_rivals_are_described_in_plain_words(tmp_path):
+    trial = synthetic(plan_of(("plain", "back-translation"), seeds=(1, 2), tune={}), sentences=20)
+    made = {"augment.name": "back-translation", "augment.w": 0.5}
+    entries = [
+        dataclasses.replace(
+            entry,
+            record=dataclasses.replace(entry.record, recipe={**entry.record.recipe, **made}),
+        )
+        if entry.method == "back-translation"
+        else entry
+        for entry in trial.entries
+    ]
+    changed = dataclasses.replace(trial, entries=entries)
+    page = Reader(reports.report(changed, tmp_path).read_text("utf-8")).text
+    assert "trained on made pairs too: back-translation, each with the weight 0.5" in page

@@ -39,6 +39,9 @@ def _described(found: Evidence, method: str) -> str:
             "the baseline; none of its runs is done" if method == plan.baseline else "not run yet"
         )
     said = [_added(term) for term in record.terms if term.loss.name != "cross-entropy"]
+    if augmenter := record.recipe.get("augment.name"):
+        weight = record.recipe.get("augment.w", 1)
+        said.append(f"trained on made pairs too: {augmenter}, each with the weight {weight}")
     place = record.weighted_term
     if place is not None:
         weighting = record.terms[place].weighting
@@ -56,6 +59,10 @@ def _record(found: Evidence, method: str) -> trials.Record | None:
 
 
 def _added(term: facts.Term) -> str:
+    if term.loss.name == "r-drop":
+        return (
+            f"two passes, each with its own dropout, have to agree, with the weight {term.scale:g}"
+        )
     return f"adds {term.scale:g} \N{MULTIPLICATION SIGN} {term.loss.name} to the loss"
 
 
