@@ -79,6 +79,7 @@ class Triangles:
 
     def __getitem__(self, rows: NDArray[np.int64]) -> Triangles:
         columns = (self.loss, self.radius, self.side, self.kind, self.of)
+        # A type checker does not follow what is unpacked.
         return Triangles(*(column[rows] for column in columns))  # type: ignore[arg-type]
 
     def table(self) -> str:
@@ -203,6 +204,7 @@ def _triangles(
     sides = ((0, 2), (0, 1), (1, 2))  # loss, radius, the neighbour's loss
     return {
         name: tuple(
+            # A corner is two tensors; a type checker does not count them.
             distance(*corners[a], *corners[b]).double().cpu().numpy()  # type: ignore[misc]
             for a, b in sides
         )

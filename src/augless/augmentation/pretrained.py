@@ -81,6 +81,7 @@ def load(folder: Path, kind: str, device: str) -> tuple[Any, Any]:
         )
     if not tokenizer.is_fast:
         raise BadAugmentation(f"{folder} has no tokenizer.json; save its fast tokenizer there")
+    # The device is checked by whoever reads the command line.
     return tokenizer, model.to(training.choose_device(device)).eval()  # type: ignore[arg-type]
 
 

@@ -185,6 +185,7 @@ class _Lesson:
 
         self.torch, self.settings, self.rows = torch, settings, rows
         self.seed, self.path = context.seed, context.work / _STATE
+        # Checked by whoever reads the command line.
         self.device = training.choose_device(context.device)  # type: ignore[arg-type]
         library = pretrained.transformers()
         torch.manual_seed(draws.number((self.seed, 0)))
@@ -301,6 +302,7 @@ class _Lesson:
         try:
             with safetensors.safe_open(self.path, "pt") as file:
                 told = file.metadata()
+                # It is no mapping: it has keys, but cannot be iterated over.
                 tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
             step, seconds = int(told["step"]), float(told["seconds"])
             models = {n: tensors[f"model/{n}"] for n in self.parameters}
