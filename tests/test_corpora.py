@@ -1773,10 +1773,12 @@ def test_a_sample_is_evenly_spread_and_of_the_size_asked_for(total, most):
         for side in ("a", "b"):
             Path(folder, f"train.{side}").write_text("".join(f"{i}\n" for i in range(total)))
             Path(folder, f"valid.{side}").write_text("".join(f"{i}\n" for i in range(total)))
-        corpus = corpora.Files(path=Path(folder), languages=("a", "b"), sample=most)
+        corpus = corpora.Files(
+            path=Path(folder), languages=("a", "b"), sample=most, held_out=most + 1
+        )
         places = [int(pair.source) for pair in corpus.pairs("train")]
         assert len(places) == min(total, most) and len({*places}) == len(places)
         gaps = [b - a for a, b in itertools.pairwise([-1, *places, total])]
         if total > most:
             assert max(gaps) <= -(-total // most) + 1
-        assert len([*corpus.pairs("valid")]) == min(total, max(1, most // 3))
+        assert len([*corpus.pairs("valid")]) == min(total, most + 1)

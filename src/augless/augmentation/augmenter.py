@@ -98,6 +98,11 @@ class Augmenter(Knobs, ABC):
         return ()
 
     @property
+    def remote(self) -> bool:
+        """Tell whether other machines do the work, so that this one waits for them."""
+        return False
+
+    @property
     def needs_reverse(self) -> bool:
         """Tell whether a model of the reverse direction has to be trained first."""
         return False

@@ -369,12 +369,14 @@ Work = Callable[[Iterator[tuple[int, list[Sample]]]], Iterator[tuple[int, Texts,
 def _texts(
     augmenter: Augmenter, rewriter: Rewriter, samples: Sequence[Sample], seed: int
 ) -> tuple[Texts, float]:
-    began = time.monotonic()
+    clock = time.monotonic if augmenter.remote else time.process_time
+    began = clock()
     made = rewritten(augmenter, rewriter, samples, seed)
     texts: Texts = [
         [None if pair is None else (pair.source, pair.target) for pair in copies] for copies in made
     ]
-    return texts, time.monotonic() - began
+    spent = clock() - began
+    return texts, spent if augmenter.remote else spent / (_threads() or 1)
 
 
 @contextlib.contextmanager

@@ -64,6 +64,11 @@ class Paraphrase(Augmenter):
         require(varied, "temperature", 0, "above 0 for several copies, or all would be the same")
 
     @property
+    def remote(self) -> bool:
+        """Tell whether an endpoint does the work."""
+        return bool(self.url)
+
+    @property
     def free(self) -> tuple[str, ...]:
         """How an endpoint is asked, and where a model lies that is here."""
         asked = ("key", "concurrency", "retries", "backoff", "timeout", "limit")

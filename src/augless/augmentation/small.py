@@ -6,7 +6,6 @@ import contextlib
 import itertools
 import json
 import shutil
-import time
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -207,11 +206,13 @@ class _Lesson:
 
     def run(self, progress: Progress, stop: Stop) -> dict[str, Any]:
         """Train to the end, or raise `Stopped`; return how it went."""
+        from augless import training  # brings torch
+
         self._restore()
         self.model.train()
         loss, right, count = 0.0, 0, 0
         order: list[int] = []
-        clock = time.monotonic()
+        clock = training.worked(self.device)
         while self.step < self.steps:
             epoch, at = divmod(self.step, len(self.batches))
             if at == 0 or not order:
@@ -223,13 +224,13 @@ class _Lesson:
             progress("training a masked language model", self.step, self.steps)
             halt = self.step < self.steps and stop()
             if halt or self.step % _SAVE == 0:
-                self.seconds += time.monotonic() - clock
-                clock = time.monotonic()
+                self.seconds += training.worked(self.device) - clock
+                clock = training.worked(self.device)
                 self._save()
             if halt:
                 raise Stopped
         self.model.eval()
-        spent = self.seconds + time.monotonic() - clock
+        spent = self.seconds + training.worked(self.device) - clock
         size = sum(p.numel() for p in self.parameters.values())
         return {
             "parameters": size,

@@ -48,9 +48,10 @@ class Files(Corpus):
     weight: Annotated[str, "TSV column, from 1, or JSONL field of each pair's weight"] = ""
     made: Annotated[str, "JSONL field of pairs that teach no vocabulary, as augment writes"] = ""
     sample: Annotated[
-        int,
-        "at most so many training pairs and a third as many of other splits, evenly spread; 0: all",
-        Within(0, 10**12),
+        int, "at most so many training pairs, evenly spread; 0: all", Within(0, 10**12)
+    ] = 0
+    held_out: Annotated[
+        int, "at most so many pairs of any other split, evenly spread; 0: all", Within(0, 10**12)
     ] = 0
     empty: Annotated[Empty, "a pair with an empty side: refuse it, or drop the pair"] = "error"
 
@@ -99,9 +100,9 @@ class Files(Corpus):
         super().check()
 
     def _pairs(self, split: str, tally: Tally) -> Iterator[Pair]:
-        if not self.sample:
+        most = self.sample if split == "train" else self.held_out
+        if not most:
             return self._all(split, tally)
-        most = self.sample if split == "train" else max(1, self.sample // 3)
         total = sum(1 for _ in self._all(split, Tally()))
         pairs = enumerate(self._all(split, tally))
         share = min(most, total)

@@ -7,7 +7,7 @@ machine, with the same torch and number of threads).
 """
 
 from augless.training.cautions import Caution
-from augless.training.fitting import fit
+from augless.training.fitting import fit, worked
 from augless.training.loop import (
     Device,
     NotFinite,
@@ -40,4 +40,5 @@ __all__ = [
     "nats",
     "outcome",
     "set_weights",
+    "worked",
 ]

@@ -81,6 +81,16 @@ def fit(
     return True
 
 
+def worked(device: torch.device) -> float:
+    """Return seconds of work, from some point on: other programs on the machine do not count.
+
+    Processor time per thread on a CPU; elsewhere the processor waits, so it is time on the wall.
+    """
+    if device.type != "cpu":
+        return time.monotonic()
+    return time.process_time() / torch.get_num_threads()
+
+
 class _Session:
     """One call of `fit`: what is written to the run, and when."""
 
@@ -99,7 +109,7 @@ class _Session:
         self.said: set[tuple[str, int | None]] = set()
         self.saved: int | None = None
         """step of the last checkpoint"""
-        self.clock = time.monotonic()
+        self.clock = worked(trainer.device)
         self.interval = self.epoch = (time.monotonic(), trainer.at.tokens)
 
     @property
@@ -215,8 +225,9 @@ class _Session:
                 raise NotFinite(f"parameter {name} is not finite after step {self.trainer.at.step}")
 
     def _spend(self) -> None:
-        self.trainer.at.seconds += time.monotonic() - self.clock
-        self.clock = time.monotonic()
+        now = worked(self.trainer.device)
+        self.trainer.at.seconds += now - self.clock
+        self.clock = now
 
     def _write(self, record: Mapping[str, Any]) -> None:
         self.trainer.at.records += 1
