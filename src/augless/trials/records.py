@@ -40,7 +40,8 @@ SIDES = ("test.source", "test.reference")
 
 _RECORD = "record.json"
 _LARGEST = 1 << 28  # bytes of a file; nothing of ours comes near
-_COUNTS = (np.uint8, np.uint16, np.uint32)  # most statistics are counts: a byte or two each
+# Most statistics are counts, and nats of a float32 model are float32: type, largest value.
+_NARROW = ((np.uint8, 2**8 - 1), (np.uint16, 2**16 - 1), (np.uint32, 2**32 - 1), (np.float32, 1e38))
 
 
 class BadRecord(ValueError):  # noqa: N818  # named for what it is, as BadRun and BadRecipe are
@@ -317,10 +318,10 @@ def _width(metric: str) -> int:
 
 def _narrow(table: NDArray[np.float64]) -> NDArray[Any]:
     """Return the same numbers in as few bytes as hold them exactly."""
-    for kind in _COUNTS:
+    for kind, largest in _NARROW:
         # Outside the type's range a cast is undefined, and nan is in no range.
-        if bool(((table >= 0) & (table <= np.iinfo(kind).max)).all()):
-            narrow = table.astype(kind)
+        if bool(((table >= 0) & (table <= largest)).all()):
+            narrow: NDArray[Any] = table.astype(kind)
             if bool((narrow == table).all()):
                 return np.ascontiguousarray(narrow)
     return np.ascontiguousarray(table)
