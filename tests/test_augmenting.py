@@ -92,7 +92,7 @@ def test_back_translation_is_one_command_and_neighbours_are_measured_under_a_run
         "augment", "back-translation", *CORPUS, *MODEL, "search.max_ratio=1.0", "--out", "back"
     )
     assert code == 0, err
-    assert "training a model from en to de first" in err
+    assert "training the reverse model first, from en to de" in err
     (reverse,) = (tmp_path / "runs").iterdir()
     assert reverse.name.startswith("toy-de-en-reverse-")
     assert run("train", *CORPUS, *MODEL, "--run", "run")[0] == 0

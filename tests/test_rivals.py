@@ -48,29 +48,29 @@ def done(tmp_path_factory):
 
 
 def kinds(job):
-    return [(one.kind, one.reversed) for one in graph.whole([job])]
+    return [(one.kind, one.need) for one in graph.whole([job])]
 
 
 def test_a_method_that_augments_is_several_jobs(tmp_path):
     state = State(plan_of({"plain": {}, "bt": BACK, "edits": EDITS}), Layout(tmp_path), retry=True)
     assert kinds(run_of(state, "plain")) == [
-        ("prepare", False),
-        ("train", False),
-        ("score", False),
+        ("prepare", ""),
+        ("train", ""),
+        ("score", ""),
     ]
     assert kinds(run_of(state, "edits")) == [
-        ("prepare", False),
-        ("augment", False),
-        ("train", False),
-        ("score", False),
+        ("prepare", ""),
+        ("augment", ""),
+        ("train", ""),
+        ("score", ""),
     ]
     assert kinds(run_of(state, "bt")) == [
-        ("prepare", False),
-        ("prepare", True),
-        ("train", True),
-        ("augment", False),
-        ("train", False),
-        ("score", False),
+        ("prepare", ""),
+        ("prepare", "reverse model"),
+        ("train", "reverse model"),
+        ("augment", ""),
+        ("train", ""),
+        ("score", ""),
     ]
     turned = state.resolved(graph.whole([run_of(state, "bt")])[2]).recipe
     assert turned.corpus.languages == ("en", "de") and turned.augment is None
@@ -166,4 +166,4 @@ def test_reverse_corpora_of_other_sizes_are_other_corpora(tmp_path):
     state = State(plan_of({"plain": {}, "bt": BACK}), Layout(tmp_path), retry=True)
     turned = graph.whole([run_of(state, "bt")])[1]
     larger = dataclasses.replace(turned, overrides=(*turned.overrides, "corpus.train=41"))
-    assert turned.reversed and state.key(turned) != state.key(larger)
+    assert turned.need and state.key(turned) != state.key(larger)

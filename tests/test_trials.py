@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from augless import corpora, metrics, recipes, runs, storage, trials
-from augless.recipes import following
+from augless.recipes import following, reading
 from augless.trials import graph, keys, layout, plans, records, spelling, summary, work
 from augless.trials.layout import Layout
 from augless.trials.state import State
@@ -756,7 +756,7 @@ def test_what_is_written_reads_back(value):
 
 
 def test_a_table_with_a_name_replaces_and_one_without_changes():
-    flat = keys.flat({"terms": {"0": {"weighting": {"name": "x", "a": 1}}}, "m": {"b": 2}})
+    flat = reading.spread({"terms": {"0": {"weighting": {"name": "x", "a": 1}}}, "m": {"b": 2}})
     assert flat == {"terms.0.weighting": {"name": "x", "a": 1}, "m.b": 2}
 
 

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from augless import augmentation, corpora, data, decoding, metrics, models, runs, text, training
 from augless.augmentation import draws
 from augless.knobs import LARGEST_SEED, Among, Knobs, Within
-from augless.recipes import boards, memory
+from augless.recipes import boards, memory, suggesting
 from augless.recipes.preparing import Preparation
 from augless.recipes.reading import (
     BadRecipe,
@@ -32,7 +32,9 @@ from augless.recipes.reading import (
     hint,
     nested,
     override,
+    read,
     resolve,
+    spread,
 )
 from augless.recipes.validating import Validation
 
@@ -107,8 +109,12 @@ def identity(resolved: Resolved[Recipe]) -> dict[str, Any]:
     }
     if augmenter is None:  # runs of earlier versions know no such key
         values.pop("augment", None)
-    elif (content := augmenter.identity(_context(resolved))) is not None:
-        values[_CONTENT] = content
+    else:
+        content = augmenter.identity(_context(resolved))
+        if first := {name: _settled(need) for name, need in _others(resolved).items()}:
+            content = [content, first]
+        if content is not None:
+            values[_CONTENT] = content
     if resolved.recipe.training.start is not None:
         start = runs.Run.open(resolved.recipe.training.start)
         ended = "" if start.result is not None else f" at step {start.best().step}"
@@ -145,8 +151,7 @@ def train(
     def halt() -> bool:
         return stop() or time.monotonic() >= deadline
 
-    place = _device(device)
-    _check(resolved, place)
+    place = check(resolved, device)
     if tensorboard:
         boards.check()
     prepared = _prepared(resolved, recipe.corpus, prepared_root, workers, progress)
@@ -188,18 +193,23 @@ def train(
     return run, finished
 
 
-def _check(resolved: Resolved[Recipe], device: torch.device) -> None:
-    """Refuse, before any work, what this device or a model that augments cannot do."""
-    recipe = resolved.recipe
+def check(resolved: Resolved[Recipe], device: training.Device = "auto") -> torch.device:
+    """Refuse, before any work, what a device or a model that augments cannot do; return the device.
+
+    What has to be trained first is looked at too.
+    """
+    recipe, place = resolved.recipe, _device(device)
     try:
-        training.check_precision(recipe.training.precision, device)
+        training.check_precision(recipe.training.precision, place)
         if recipe.training.precision == "bfloat16" and not recipe.model.autocasts:
             raise ValueError("this model computes in float32 whatever training.precision says")
     except ValueError as error:
         raise BadRecipe(str(error)) from None
     if recipe.augment is not None:  # before hours of training something else
-        recipe.augment.check(recipe.corpus.languages)
+        trained = {name: need.recipe.corpus.languages for name, need in needs(resolved).items()}
+        recipe.augment.check(recipe.corpus.languages, trained)
         recipe.augment.identity(_context(resolved))
+    return place
 
 
 def _check_splits(recipe: Recipe, prepared: data.Prepared) -> None:
@@ -213,14 +223,14 @@ def _check_splits(recipe: Recipe, prepared: data.Prepared) -> None:
 
 
 def _unfinished(
-    needed: Sequence[Resolved[Recipe]],
+    needed: Mapping[str, Resolved[Recipe]],
     follow: Callable[[Resolved[Recipe]], tuple[runs.Run, bool]],
     progress: Progress,
 ) -> runs.Run | None:
     """Train what must be there first; return the run that was stopped, if one was."""
-    for need in needed:
+    for name, need in needed.items():
         source, target = need.recipe.corpus.languages
-        progress(f"training a model from {source} to {target} first", 0, None)
+        progress(f"training the {name} first, from {source} to {target}", 0, None)
         run, finished = follow(need)
         if not finished:
             return run
@@ -265,10 +275,50 @@ def _created(
 # Recipes that augment
 
 
-def needs(resolved: Resolved[Recipe]) -> tuple[Resolved[Recipe], ...]:
-    """Return the recipes of the runs that must be done before pairs can be made for this one."""
+def needs(resolved: Resolved[Recipe]) -> dict[str, Resolved[Recipe]]:
+    """Return the recipes of the runs that must be done before pairs can be made for this one.
+
+    By the names that the augmenter gives them. The reverse of a recipe has a seed that follows from
+    it; any other recipe is what it says, and runs of all seeds share it.
+    """
     augmenter = resolved.recipe.augment
-    return (reverse(resolved),) if augmenter is not None and augmenter.needs_reverse else ()
+    if augmenter is None:
+        return {}
+    return {
+        name: reverse(resolved) if wanted is augmentation.REVERSE else _wanted(name, wanted)
+        for name, wanted in augmenter.needs.items()
+    }
+
+
+def _wanted(name: str, wanted: Mapping[str, Any]) -> Resolved[Recipe]:
+    """Read the recipe that an augmenter names."""
+    values = spread(wanted)
+    recipe = values.pop("recipe")
+    try:
+        found = read(Recipe, recipe, values, (), suggesting.suggestions)
+    except BadRecipe as error:
+        raise BadRecipe(f"augment, {name}: {error}") from None
+    if found.recipe.augment is not None:
+        raise BadRecipe(f"augment, {name}: the recipe {recipe} augments; give one that does not")
+    return found
+
+
+def _others(resolved: Resolved[Recipe]) -> dict[str, Resolved[Recipe]]:
+    """Return what a recipe needs and does not say itself, as it says its reverse."""
+    augmenter = resolved.recipe.augment
+    said = {} if augmenter is None else augmenter.needs
+    return {k: need for k, need in needs(resolved).items() if said[k] is not augmentation.REVERSE}
+
+
+def _settled(resolved: Resolved[Recipe]) -> str:
+    """Return a short fingerprint of a recipe and its corpus, whether or not its files are here.
+
+    A public corpus is known by its name and knobs, somebody's own files by their content.
+    """
+    corpus = resolved.recipe.corpus
+    if isinstance(corpus, corpora.Files):
+        return run_name(resolved, corpus.fingerprint())
+    return run_name(resolved, json.dumps(corpus.settled(), sort_keys=True))
 
 
 def reverse(resolved: Resolved[Recipe]) -> Resolved[Recipe]:
@@ -316,17 +366,18 @@ def augment(
     recipe = resolved.recipe
     if recipe.augment is None:
         raise ValueError("this recipe has no augment")
-    chosen = dataclasses.replace(recipe.augment, w=1.0)
-    for need in needs(resolved):
-        chosen = chosen.with_reverse(home(need, prepared_root, runs_root))
+    chosen = dataclasses.replace(recipe.augment, w=1.0).with_runs(
+        {name: home(need, prepared_root, runs_root) for name, need in needs(resolved).items()}
+    )
     chosen.check(recipe.corpus.languages)
-    origin = augmentation.made_from(chosen, _context(resolved))
+    seed = recipe.seed if chosen.seeded else 0
+    origin = augmentation.made_from(chosen, dataclasses.replace(_context(resolved), seed=seed))
     name = f"{resolved.name}-{chosen.name}-{augmentation.fingerprint_of(origin)[:12]}"
     return augmentation.augment(
         chosen,
         recipe.corpus,
         prepared_root / AUGMENTED / name,
-        seed=recipe.seed,
+        seed=seed,
         workers=workers,
         writer=functools.partial(writer, device=device),
         cache=prepared_root,
@@ -376,9 +427,9 @@ def costs(
     if "small_model" in manifest:
         small = manifest["small_model"]
         found["small model"] = (small["seconds"], small["samples"])
-    for need in needs(resolved):
+    for name, need in needs(resolved).items():
         result = runs.Run.open(home(need, prepared_root, runs_root)).result or {}
-        found["reverse model"] = (result.get("seconds", 0.0), result.get("samples", 0))
+        found[name] = (result.get("seconds", 0.0), result.get("samples", 0))
     return {what: {"seconds": spent, "samples": n} for what, (spent, n) in found.items()}
 
 
