@@ -206,8 +206,7 @@ def check(resolved: Resolved[Recipe], device: training.Device = "auto") -> torch
     except ValueError as error:
         raise BadRecipe(str(error)) from None
     if recipe.augment is not None:  # before hours of training something else
-        trained = {name: need.recipe.corpus.languages for name, need in needs(resolved).items()}
-        recipe.augment.check(recipe.corpus.languages, trained)
+        check_augmenter(resolved)
         recipe.augment.identity(_context(resolved))
     return place
 
@@ -288,6 +287,14 @@ def needs(resolved: Resolved[Recipe]) -> dict[str, Resolved[Recipe]]:
         name: reverse(resolved) if wanted is augmentation.REVERSE else _wanted(name, wanted)
         for name, wanted in augmenter.needs.items()
     }
+
+
+def check_augmenter(resolved: Resolved[Recipe]) -> None:
+    """Refuse an augmenter that cannot serve the corpus, or not with what it is to be trained."""
+    recipe = resolved.recipe
+    trained = {name: need.recipe.corpus.languages for name, need in needs(resolved).items()}
+    if recipe.augment is not None:
+        recipe.augment.check(recipe.corpus.languages, trained)
 
 
 def _wanted(name: str, wanted: Mapping[str, Any]) -> Resolved[Recipe]:

@@ -264,14 +264,19 @@ def _elsewhere(
 
 def check(plan: Plan, resolve: Resolve) -> None:
     """Resolve every run that is known before any score; raise the first mistake."""
+    from augless import augmentation
+    from augless.recipes import following
+
     for corpus in plan.recipes:
         # A control repeats the mistakes of what it matches: those first.
         for method in sorted(plan.methods, key=lambda name: plan.source(name) != name):
             for point in plan.points(plan.source(method)) or [{}]:
                 try:
                     job = run(plan, resolve, corpus, method, plan.seeds[0], point)
-                    resolve(job.recipe, job.overrides)
-                except recipes.BadRecipe as error:
+                    resolved = resolve(job.recipe, job.overrides)
+                    if following.needs(resolved):  # before these are trained
+                        following.check_augmenter(resolved)
+                except (recipes.BadRecipe, augmentation.BadAugmentation) as error:
                     raise BadPlan(f"{method} on {corpus}: {error}") from None
 
 
