@@ -12,14 +12,16 @@ import dataclasses
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from augless import corpora, recipes
+from augless.recipes.reading import toml_value
 from augless.trials import facts
 from augless.trials.facts import Choice, Cost, Spent, Values
 from augless.trials.keys import BadPlan
 from augless.trials.plans import Plan
-from augless.trials.spelling import written
+from augless.trials.spelling import literal, written
 
 if TYPE_CHECKING:  # brings torch, which help does without
     from augless.recipes import Resolved
@@ -30,6 +32,7 @@ Purpose = Literal["tune", "final"]
 Resolve = Callable[[str, tuple[str, ...]], "Resolved[Recipe]"]
 """a recipe and its overrides -> what they come to; remembers, as reading takes a while"""
 
+_FOLDER = "FOLDER"  # in place of a path
 _CORPUS = ("corpus", "text")  # the part of a recipe that decides the prepared corpus
 
 
@@ -286,7 +289,20 @@ def settled(resolved: Resolved[Recipe]) -> dict[str, Any]:
 
     away = {f"corpus.{name}" for name in located(resolved.recipe.corpus)}
     free = (*following.FREE, *away)
-    return {key: value for key, value in resolved.values.items() if key not in free}
+    return {
+        key: _placeless(value) if key.startswith("augment.") else value
+        for key, value in resolved.values.items()
+        if key not in free
+    }
+
+
+def _placeless(value: Any) -> Any:
+    """Return a value without paths of this machine: models can be given by their folders."""
+    if isinstance(value, Mapping):
+        return {key: _placeless(one) for key, one in value.items()}
+    if isinstance(value, list):
+        return [_placeless(one) for one in value]
+    return _FOLDER if isinstance(value, str) and Path(value).is_absolute() else value
 
 
 def same(recipe: Mapping[str, Any], resolved: Resolved[Recipe]) -> bool:
@@ -309,9 +325,11 @@ def portable(job: Job, resolved: Resolved[Recipe]) -> str:
     away = {f"corpus.{name}": name for name in located(resolved.recipe.corpus)}
     shown = []
     for override in job.overrides:
-        key = override.partition("=")[0]
+        key, _, value = override.partition("=")
         if key in away:
-            override = f"{key}={'FOLDER' if away[key] == 'path' else 'FILES'}"
+            override = f"{key}={_FOLDER if away[key] == 'path' else 'FILES'}"
+        elif _part(key) == "augment":
+            override = f"{key}={literal(_placeless(toml_value(value)))}"
         shown.append(override)
     return dataclasses.replace(job, overrides=tuple(shown)).command
 
