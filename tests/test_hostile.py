@@ -111,7 +111,7 @@ class Sandbox:
         """Put the files that nothing may touch as they were."""
         shutil.rmtree(self.victim, ignore_errors=True)
         self.victim.mkdir()
-        for name in ("record.json", "statistics-01234567.safetensors", "run.json", "notes.txt"):
+        for name in ("record.json", "statistics-01234567.safetensors.gz", "run.json", "notes.txt"):
             (self.victim / name).write_text(f"precious {name}")
 
     def touched(self):

@@ -28,7 +28,7 @@ def signed(folder, changes, statistics=None):
     if statistics is not None:
         tensors = records.packed(statistics)
         content["statistics"] = records.sha256(tensors)
-        (folder / f"statistics-{content['statistics'][:8]}.safetensors").write_bytes(tensors)
+        (folder / f"statistics-{content['statistics'][:8]}.safetensors.gz").write_bytes(tensors)
     del content["sha256"]
     (folder / "record.json").write_bytes(records.document(content | changes))
     return folder

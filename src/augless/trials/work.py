@@ -167,17 +167,18 @@ def score(order: Order, stop: Stop) -> None:
         fault = str(metrics.degenerate(hypotheses[split], references, sources) or "")
         if split == "test":
             hypotheses |= dict(zip(records.SIDES, (sources, references), strict=True))
+            statistics["test/length"] = pairs.target.lengths.astype(np.float64)
+            statistics["test/source_length"] = pairs.source.lengths.astype(np.float64)
+        statistics[f"{split}/nats"] = nats
         scores[split] = {}
         for name in order.metrics:
             metric = _metric(name, prepared)
             found = metrics.score(metric, hypotheses[split], references, nats=nats, tokens=tokens)
             value = found.value if math.isfinite(found.value) else None
             scores[split][name] = facts.Score(value, found.signature)
-            statistics[f"{split}/{name}"] = found.statistics
+            if split == "test":  # nothing is tested on the others
+                statistics[f"{split}/{name}"] = found.statistics
             print(f"{split} {name} {found.value:.4f}", flush=True)
-        statistics[f"{split}/nats"] = nats
-        statistics[f"{split}/length"] = pairs.target.lengths.astype(np.float64)
-        statistics[f"{split}/source_length"] = pairs.source.lengths.astype(np.float64)
     records.save_hypotheses(layout.hypotheses(order.identifier), hypotheses)
     command = graph.portable(job, resolved)
     records.Record(
