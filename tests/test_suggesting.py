@@ -99,6 +99,16 @@ def test_what_is_suggested_fits_the_model(files):
         recipe.model.build(50, 50, seed=1, shared=recipe.text.joint)
 
 
+def test_a_rate_alone_is_one_of_what_is_suggested(suggested):
+    found = suggested(100, {"training": {"optimizer": {"rate": 0.1}}})
+    assert found["training.optimizer.name"] == "adam" and "training.optimizer.warmup" in found
+    assert "training.optimizer.rate" not in found
+    assert not any(
+        key.startswith("training.optimizer")
+        for key in suggested(100, {"training": {"optimizer": {"name": "sgd"}}})
+    )
+
+
 def test_a_vocabulary_of_words_has_no_size(suggested):
     values = {"text": {"vocabulary": {"name": "words"}}}
     assert "text.vocabulary.size" not in suggested(100, values)

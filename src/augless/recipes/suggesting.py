@@ -85,6 +85,10 @@ def _open(values: Mapping[str, Any]) -> Iterator[str]:
     preset = str(model.get("name", "")).startswith("paper-")
     yield from (f"model.{k}" for k in _MODEL if _is_open(model, k) and not preset)
     yield from (f"training.{key}" for key in _TRAINING if _is_open(settings, key))
+    # Whoever names an optimiser means its own values; a rate alone is one of what is suggested.
+    optimizer = _table(settings.get("optimizer"))
+    if _is_open(optimizer, "name"):
+        yield from (f"training.optimizer.{k}" for k in _OPTIMIZER if _is_open(optimizer, k))
 
 
 def _is_open(table: Mapping[str, Any], key: str) -> bool:
@@ -93,7 +97,8 @@ def _is_open(table: Mapping[str, Any], key: str) -> bool:
 
 AUTO = "auto"
 _MODEL = ("dropout", "tie", "shortcut")
-_TRAINING = ("batch", "epochs", "optimizer", "patience", "per", "clip")
+_TRAINING = ("batch", "epochs", "patience", "per", "clip")
+_OPTIMIZER = ("name", "rate", "warmup", "schedule")
 
 
 def _suggested(values: Mapping[str, Any], size: Size) -> Iterator[tuple[str, Any]]:
