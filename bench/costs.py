@@ -81,7 +81,7 @@ class Side:
 def prepared(options: argparse.Namespace, places: dict[str, Path]) -> dict[str, Side]:
     """Resolve every method, and do what it needs first."""
     from augless import recipes
-    from augless.recipes import following
+    from augless.recipes import following, needing
 
     recipe, keys = "toy-de-en", [f"corpus.train={options.pairs}"]
     if options.data is not None:
@@ -91,7 +91,7 @@ def prepared(options: argparse.Namespace, places: dict[str, Path]) -> dict[str, 
     keys += [f"training.epochs={options.epochs}"] if options.epochs else []
     sides = {name: Side(recipes.load(recipe, [*keys, *own])) for name, own in METHODS.items()}
     for name, side in sides.items():
-        for what, need in following.needs(side.resolved).items():
+        for what, need in needing.needs(side.resolved).items():
             print(f"{name}: training the {what}", flush=True)
             following.train(need, **places, device="cpu")
         if side.resolved.recipe.augment is not None:

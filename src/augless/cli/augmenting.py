@@ -173,11 +173,11 @@ def _with_runs(
 ) -> augmentation.Augmenter:
     """Train the models that are needed first, or find them trained."""
     from augless.cli import training
-    from augless.recipes import following
+    from augless.recipes import following, needing
 
     following.check(resolved, device)
     folders = {}
-    for name, need in following.needs(resolved).items():
+    for name, need in needing.needs(resolved).items():
         source, target = need.recipe.corpus.languages
         progress.say(f"training the {name} first, from {source} to {target}")
         run, finished = following.train(

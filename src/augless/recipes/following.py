@@ -20,21 +20,17 @@ import torch
 from numpy.typing import NDArray
 
 from augless import augmentation, corpora, data, decoding, metrics, models, runs, text, training
-from augless.augmentation import draws
 from augless.knobs import LARGEST_SEED, Among, Knobs, Within
-from augless.recipes import boards, memory, suggesting
+from augless.recipes import boards, memory, needing
 from augless.recipes.preparing import Preparation
 from augless.recipes.reading import (
     BadRecipe,
     Resolved,
     changed,
-    flat,
     hint,
     nested,
     override,
-    read,
     resolve,
-    spread,
 )
 from augless.recipes.validating import Validation
 
@@ -43,7 +39,6 @@ Progress = Callable[[str, int, int | None], None]
 AUGMENTED = "augmented"
 """folder of made pairs, below that of prepared corpora"""
 _CONTENT = "augment.content"
-_REVERSE = 1  # makes another seed of a seed
 
 # Knobs that change no bit of the model, or whose content is in the corpus' fingerprint: they may
 # differ when a run is resumed.
@@ -111,7 +106,7 @@ def identity(resolved: Resolved[Recipe]) -> dict[str, Any]:
         values.pop("augment", None)
     else:
         content = augmenter.identity(_context(resolved))
-        if first := {name: _settled(need) for name, need in _others(resolved).items()}:
+        if first := {name: _settled(need) for name, need in needing.others(resolved).items()}:
             content = [content, first]
         if content is not None:
             values[_CONTENT] = content
@@ -168,7 +163,7 @@ def train(
             on_record=on_record,
             progress=progress,
         )
-        if (before := _unfinished(needs(resolved), follow, progress)) is not None:
+        if (before := _unfinished(needing.needs(resolved), follow, progress)) is not None:
             return before, False
         corpus, needed = _enlarged(
             resolved, prepared_root, runs_root, device, workers, halt, progress
@@ -206,7 +201,7 @@ def check(resolved: Resolved[Recipe], device: training.Device = "auto") -> torch
     except ValueError as error:
         raise BadRecipe(str(error)) from None
     if recipe.augment is not None:  # before hours of training something else
-        check_augmenter(resolved)
+        needing.check(resolved)
         recipe.augment.identity(_context(resolved))
     return place
 
@@ -274,49 +269,6 @@ def _created(
 # Recipes that augment
 
 
-def needs(resolved: Resolved[Recipe]) -> dict[str, Resolved[Recipe]]:
-    """Return the recipes of the runs that must be done before pairs can be made for this one.
-
-    By the names that the augmenter gives them. The reverse of a recipe has a seed that follows from
-    it; any other recipe is what it says, and runs of all seeds share it.
-    """
-    augmenter = resolved.recipe.augment
-    if augmenter is None:
-        return {}
-    return {
-        name: reverse(resolved) if wanted is augmentation.REVERSE else _wanted(name, wanted)
-        for name, wanted in augmenter.needs.items()
-    }
-
-
-def check_augmenter(resolved: Resolved[Recipe]) -> None:
-    """Refuse an augmenter that cannot serve the corpus, or not with what it is to be trained."""
-    recipe = resolved.recipe
-    trained = {name: need.recipe.corpus.languages for name, need in needs(resolved).items()}
-    if recipe.augment is not None:
-        recipe.augment.check(recipe.corpus.languages, trained)
-
-
-def _wanted(name: str, wanted: Mapping[str, Any]) -> Resolved[Recipe]:
-    """Read the recipe that an augmenter names."""
-    values = spread(wanted)
-    recipe = values.pop("recipe")
-    try:
-        found = read(Recipe, recipe, values, (), suggesting.suggestions)
-    except BadRecipe as error:
-        raise BadRecipe(f"augment, {name}: {error}") from None
-    if found.recipe.augment is not None:
-        raise BadRecipe(f"augment, {name}: the recipe {recipe} augments; give one that does not")
-    return found
-
-
-def _others(resolved: Resolved[Recipe]) -> dict[str, Resolved[Recipe]]:
-    """Return what a recipe needs and does not say itself, as it says its reverse."""
-    augmenter = resolved.recipe.augment
-    said = {} if augmenter is None else augmenter.needs
-    return {k: need for k, need in needs(resolved).items() if said[k] is not augmentation.REVERSE}
-
-
 def _settled(resolved: Resolved[Recipe]) -> str:
     """Return a short fingerprint of a recipe and its corpus, whether or not its files are here.
 
@@ -326,33 +278,6 @@ def _settled(resolved: Resolved[Recipe]) -> str:
     if isinstance(corpus, corpora.Files):
         return run_name(resolved, corpus.fingerprint())
     return run_name(resolved, json.dumps(corpus.settled(), sort_keys=True))
-
-
-def reverse(resolved: Resolved[Recipe]) -> Resolved[Recipe]:
-    """Return the recipe of the reverse direction: sides swapped, weighted plainly, another seed.
-
-    Model and training are as they are. The seed follows from the recipe's, so that runs with
-    several seeds are independent of each other in all they need.
-    """
-    recipe = resolved.recipe
-    plain = training.Term().weighting
-    turned = dataclasses.replace(
-        recipe,
-        corpus=augmentation.Reversed.of(recipe.corpus),
-        augment=None,
-        text=dataclasses.replace(recipe.text, codec=None),  # which would have its sides swapped
-        terms=tuple(dataclasses.replace(term, weighting=plain) for term in recipe.terms),
-        training=dataclasses.replace(recipe.training, start=None),
-        seed=draws.number((recipe.seed, _REVERSE)),
-    )
-    origins = {k: v for k, v in resolved.origins.items() if k.startswith("corpus.")}
-    origins["corpus.name"] = (f"{resolved.values['corpus.name']} reversed", "reverse")
-    for key, value in flat(turned):
-        if not key.startswith("corpus."):
-            known = resolved.origins.get(key)
-            same = known is not None and known[0] == value
-            origins[key] = known if known is not None and same else (value, "reverse")
-    return Resolved(f"{resolved.name}-reverse", turned, origins)
 
 
 def augment(
@@ -367,14 +292,17 @@ def augment(
 ) -> augmentation.Augmented | None:
     """Make the pairs that a recipe adds, or find them made; None if asked to stop.
 
-    The runs that it `needs` must be done. The folder, below ``augmented``, is named after all that
+    The runs that it needs must be done. The folder, below ``augmented``, is named after all that
     decides the texts, which the weight `w` does not: recipes that differ in it share one.
     """
     recipe = resolved.recipe
     if recipe.augment is None:
         raise ValueError("this recipe has no augment")
     chosen = dataclasses.replace(recipe.augment, w=1.0).with_runs(
-        {name: home(need, prepared_root, runs_root) for name, need in needs(resolved).items()}
+        {
+            name: home(need, prepared_root, runs_root)
+            for name, need in needing.needs(resolved).items()
+        }
     )
     chosen.check(recipe.corpus.languages)
     seed = recipe.seed if chosen.seeded else 0
@@ -434,7 +362,7 @@ def costs(
     if "small_model" in manifest:
         small = manifest["small_model"]
         found["small model"] = (small["seconds"], small["samples"])
-    for name, need in needs(resolved).items():
+    for name, need in needing.needs(resolved).items():
         result = runs.Run.open(home(need, prepared_root, runs_root)).result or {}
         found[name] = (result.get("seconds", 0.0), result.get("samples", 0))
     return {what: {"seconds": spent, "samples": n} for what, (spent, n) in found.items()}

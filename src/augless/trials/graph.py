@@ -131,7 +131,7 @@ def _augment(
     trained only if the reverse model is trained likewise.
     """
     from augless import augmentation
-    from augless.recipes import following
+    from augless.recipes import needing
 
     resolved = resolve(prepare.recipe, overrides)
     augmenter = resolved.recipe.augment
@@ -144,7 +144,7 @@ def _augment(
     made = dataclasses.replace(
         prepare, kind="augment", overrides=one, method=method, seed=seed, needs=(prepare,)
     )
-    for name in following.needs(resolved):
+    for name in needing.needs(resolved):
         read = dataclasses.replace(prepare, overrides=one, need=name)
         train = dataclasses.replace(made, kind="train", need=name, needs=(read,))
         made = dataclasses.replace(made, needs=(*made.needs, train))
@@ -158,9 +158,9 @@ def _part(override: str) -> str:
 
 def as_asked(job: Job, resolved: Resolved[Recipe]) -> Resolved[Recipe]:
     """Return the recipe that a job is about: that of its overrides, or of a model that needs."""
-    from augless.recipes import following
+    from augless.recipes import needing
 
-    return following.needs(resolved)[job.need] if job.need else resolved
+    return needing.needs(resolved)[job.need] if job.need else resolved
 
 
 def tuning(plan: Plan, resolve: Resolve, corpus: str, method: str, point: Values) -> list[Job]:
@@ -268,7 +268,7 @@ def _elsewhere(
 def check(plan: Plan, resolve: Resolve) -> None:
     """Resolve every run that is known before any score; raise the first mistake."""
     from augless import augmentation
-    from augless.recipes import following
+    from augless.recipes import needing
 
     for corpus in plan.recipes:
         # A control repeats the mistakes of what it matches: those first.
@@ -277,8 +277,8 @@ def check(plan: Plan, resolve: Resolve) -> None:
                 try:
                     job = run(plan, resolve, corpus, method, plan.seeds[0], point)
                     resolved = resolve(job.recipe, job.overrides)
-                    if following.needs(resolved):  # before these are trained
-                        following.check_augmenter(resolved)
+                    if needing.needs(resolved):  # before these are trained
+                        needing.check(resolved)
                 except (recipes.BadRecipe, augmentation.BadAugmentation) as error:
                     raise BadPlan(f"{method} on {corpus}: {error}") from None
 

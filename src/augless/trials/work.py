@@ -93,7 +93,7 @@ class _Said:
 
 def augment(order: Order, stop: Stop) -> facts.Augmented:
     """Make the pairs that a recipe adds, or go on with it."""
-    from augless.recipes import following
+    from augless.recipes import following, needing
 
     layout, resolved = order.layout, order.resolved
     made = following.augment(
@@ -108,7 +108,7 @@ def augment(order: Order, stop: Stop) -> facts.Augmented:
     if made is None:
         raise Stopped("stopped; the same trial goes on from here")
     took = following.costs(resolved, made, layout.prepared, layout.runs)
-    for need in following.needs(resolved):
+    for need in needing.needs(resolved):
         took.pop(need)  # a job of its own
     rewriting = took.pop(facts.REWRITING)
     return facts.Augmented(
