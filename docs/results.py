@@ -84,7 +84,8 @@ def table(trial: trials.Trial, metric: str) -> Iterator[str]:
                 continue
             shown = f"{cell.mean:.{digits}f}"
             shown += f" ± {cell.deviation:.{digits}f}" if cell.deviation is not None else ""
-            cells.append(shown + (f"<br>{contrast(cell.baseline, metric)}" if cell.baseline else ""))
+            apart = contrast(cell.baseline, metric)
+            cells.append(f"{shown}<br>{apart}" if apart else shown)
         if several:
             cells.append(contrast(row.baseline, metric))
         if plan.control:
@@ -111,7 +112,7 @@ def contrast(one: trials.Contrast | None, metric: str) -> str:
     if one.claimed:
         mark = " ▲" if (test.estimate > 0) == metrics.METRICS[metric].higher_is_better else " ▼"
     low, high = (f"{value:+.{digits}f}" for value in (test.low, test.high))
-    return f"{test.estimate:+.{digits}f} ({low} to {high}){mark}".replace("-", "−")
+    return f"{test.estimate:+.{digits}f} ({low} to {high}){mark}".replace("-", "\N{MINUS SIGN}")
 
 
 def treatments(trial: trials.Trial) -> Iterator[str]:
@@ -129,7 +130,7 @@ def treatments(trial: trials.Trial) -> Iterator[str]:
     yield "How strong the treatments were (last epoch): spread of weights over their mean, what the"
     yield "samples are worth (effective sample size), correlation of weight and length, share of"
     yield "the spread within batches, share of clipped steps.\n"
-    yield "| method | corpus | spread | effective samples | with length | within batches | clipped |"
+    yield "| method | corpus | spread | effective | with length | within batches | clipped |"
     yield "|---|---|--:|--:|--:|--:|--:|"
     for method, corpus, terms, clipped in rows:
         numbers = [
