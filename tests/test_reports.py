@@ -914,3 +914,20 @@ def test_rivals_are_described_in_plain_words(tmp_path):
     changed = dataclasses.replace(trial, entries=entries)
     page = Reader(reports.report(changed, tmp_path).read_text("utf-8")).text
     assert "trained on made pairs too: back-translation, each with the weight 0.5" in page
+
+
+def test_what_a_method_changes_in_training_is_described_in_plain_words(tmp_path):
+    key = "training.word_dropout"
+    plan = plan_of(("plain", "dropout"), seeds=(1, 2), tune={})
+    methods = plan.methods | {"dropout": trials.Method(overrides={key: 0.1})}
+    trial = synthetic(dataclasses.replace(plan, methods=methods), sentences=20)
+    entries = [
+        dataclasses.replace(
+            entry,
+            record=dataclasses.replace(entry.record, recipe={**entry.record.recipe, key: 0.2}),
+        )
+        for entry in trial.entries
+    ]
+    page = reports.report(dataclasses.replace(trial, entries=entries), tmp_path)
+    said = Reader(page.read_text("utf-8")).text
+    assert said.count("word dropout: 0.2 of the words that it reads are hidden") == 1

@@ -372,6 +372,28 @@ def test_a_forecast_counts_what_every_run_costs_and_no_training_twice(called, pl
     assert [(run.seconds, run.note) for run in plain] == [(5.0 + 20.0 + 3.0, "50% trained")] * 2
 
 
+def test_a_round_trip_is_asked_for_where_sides_have_no_language(called, place):
+    for split in ("train", "valid", "test"):
+        for name, side in (("de", "query"), ("en", "response")):
+            (place / f"{split}.{side}").write_text((place / f"{split}.{name}").read_text())
+    dialogue = [one.replace(".de", ".query").replace(".en", ".response") for one in OWN]
+    plan = ("--rivals", "--write-plan", "plan.toml")
+    code, _, err = called("trial", *OWN, *plan)
+    assert code == 0 and err == ""
+    code, _, err = called("trial", *dialogue, *plan)
+    assert code == 0 and err.count("\n") == 1
+    assert "no round trip of query and response" in err and "--round-trip THERE BACK" in err
+    code, _, err = called("trial", *dialogue, *plan, "--round-trip", "a/b", "c/d")
+    assert code == 0 and err == ""
+    written = trials.Plan.load("plan.toml").methods
+    assert written["round-trip"].overrides["augment.there"] == "a/b"
+    assert "back-translation" not in written
+    code, _, err = called("trial", "demo", "--round-trip", "a/b", "c/d")
+    assert code == 2 and "--round-trip goes with your own files" in err
+    code, _, err = called("trial", *OWN, *plan, "--round-trip", "a/b", "c/d")
+    assert code == 2 and "they are de and en" in err
+
+
 def test_a_dry_run_tells_combinations_apart(called, monkeypatch):
     monkeypatch.setattr(forecast, "_measured", measured)
     code, out, _ = called("trial", "tiny.toml", "--dry-run", "--jobs", "1")

@@ -61,7 +61,9 @@ def augment(
     data: Annotated[
         Path, typer.Option(help="Where prepared corpora and an endpoint's answers are kept.")
     ] = Path("data"),
-    runs: Annotated[Path, typer.Option(help="Where a reverse model is trained.")] = Path("runs"),
+    runs: Annotated[
+        Path, typer.Option(help="Where models are trained that are needed first.")
+    ] = Path("runs"),
     download: Annotated[
         bool, typer.Option("--download", help="Fetch a model that is not here from its hub.")
     ] = False,
@@ -96,8 +98,10 @@ def augment(
     resolved = recipes.preparation(recipe, [one for one in others if one.startswith(_CORPUS)])
     options.set_threads(threads)
     with stop, terminal.Progress() as progress:
-        if isinstance(chosen, augmentation.BackTranslation) and chosen.run is None:
-            chosen = _with_run(chosen, recipe, others, data, runs, device, workers, stop, progress)
+        if chosen.needs:
+            asked = [f"augment={augmenter}", *(f"augment.{one}" for one in own)]
+            whole = recipes.load(recipe, [*others, *asked])
+            chosen = _with_runs(chosen, whole, data, runs, device, workers, stop, progress)
         made = augmentation.augment(
             chosen,
             resolved.recipe.corpus,
@@ -157,38 +161,39 @@ def _chosen(name: str, overrides: Sequence[str]) -> augmentation.Augmenter:
     return chosen
 
 
-def _with_run(
-    chosen: augmentation.BackTranslation,
-    recipe: str,
-    overrides: Sequence[str],
+def _with_runs(
+    chosen: augmentation.Augmenter,
+    resolved: recipes.Resolved[Any],
     data: Path,
     runs: Path,
     device: Any,
     workers: int,
     stop: terminal.Stop,
     progress: terminal.Progress,
-) -> augmentation.BackTranslation:
-    """Train a model of the reverse direction, or find it trained."""
-    from augless import recipes
+) -> augmentation.Augmenter:
+    """Train the models that are needed first, or find them trained."""
     from augless.cli import training
-    from augless.recipes import following
+    from augless.recipes import following, needing
 
-    reverse = following.reverse(recipes.load(recipe, overrides))
-    source, target = reverse.recipe.corpus.languages
-    progress.say(f"training a model from {source} to {target} first")
-    run, finished = following.train(
-        reverse,
-        prepared_root=data,
-        runs_root=runs,
-        device=device,
-        workers=workers,
-        stop=stop,
-        on_record=lambda record: progress.say(training.line(record)),
-        progress=progress,
-    )
-    if not finished:
-        _stopped(stop)
-    return chosen.with_reverse(run.folder)
+    following.check(resolved, device)
+    folders = {}
+    for name, need in needing.needs(resolved).items():
+        source, target = need.recipe.corpus.languages
+        progress.say(f"training the {name} first, from {source} to {target}")
+        run, finished = following.train(
+            need,
+            prepared_root=data,
+            runs_root=runs,
+            device=device,
+            workers=workers,
+            stop=stop,
+            on_record=lambda record: progress.say(training.line(record)),
+            progress=progress,
+        )
+        if not finished:
+            _stopped(stop)
+        folders[name] = run.folder
+    return chosen.with_runs(folders)
 
 
 def _stopped(stop: terminal.Stop) -> NoReturn:

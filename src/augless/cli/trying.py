@@ -73,7 +73,14 @@ Rivals = Annotated[
     bool,
     typer.Option(
         "--rivals",
-        help="With own files: compare with masked-LM, back-translation, word edits and R-Drop.",
+        help="With own files: compare with masked-LM, back-translation, R-Drop and others.",
+    ),
+]
+RoundTrip = Annotated[
+    tuple[str, str] | None,
+    typer.Option(
+        metavar="THERE BACK",
+        help="With --rivals, for dialogue: two models of translation, runs or Hugging Face ones.",
     ),
 ]
 _PLAN = "plan.toml"  # which a trial leaves in its folder
@@ -96,6 +103,7 @@ def trial(
     valid: Files = None,
     test: Files = None,
     rivals: Rivals = False,
+    round_trip: RoundTrip = None,
     as_json: options.Json = False,
 ) -> None:
     """Compare methods: train each with several seeds, write a page.
@@ -115,7 +123,7 @@ def trial(
     from augless import trials
 
     files = {"train": train, "valid": valid, "test": test}
-    chosen = _chosen(plan, overrides or [], small, files, rivals)
+    chosen = _chosen(plan, overrides or [], small, files, rivals, round_trip)
     root = _root(out, chosen, files)
     if write_plan is not None:
         _write(chosen, write_plan)
@@ -261,6 +269,7 @@ def _chosen(
     small: bool,
     files: _Given,
     rivals: bool = False,
+    round_trip: tuple[str, str] | None = None,
 ) -> trials.Plan:
     from augless import recipes, trials
 
@@ -279,8 +288,9 @@ def _chosen(
                 f"give a plan ({plan}) or your own files, not both; "
                 "--train, --valid and --test take two files each"
             )
-        if rivals:
-            raise recipes.BadRecipe("--rivals goes with your own files; a plan lists its methods")
+        if rivals or round_trip:
+            option = "--rivals" if rivals else "--round-trip"
+            raise recipes.BadRecipe(f"{option} goes with your own files; a plan lists its methods")
         return trials.Plan.load(plan, overrides, small=small)
     if len(given) < len(files):
         raise recipes.BadRecipe(
@@ -290,6 +300,11 @@ def _chosen(
     endings = [_ending(path) for path in given["train"]]
     alike = len({*endings}) < len(endings)  # as of a.src.txt and a.tgt.txt: no languages
     languages = ["source", "target"] if alike else endings
+    if rivals and round_trip is None and trials.monolingual(languages):
+        terminal.say(
+            f"no round trip of {' and '.join(languages)} is compared: if both are one language, as "
+            "in dialogue, give two models of translation with --round-trip THERE BACK"
+        )
     return trials.own(
         train=given["train"],
         valid=given["valid"],
@@ -298,6 +313,7 @@ def _chosen(
         changes=overrides,
         quick=small,
         rivals=rivals,
+        round_trip=round_trip,
     )
 
 

@@ -24,6 +24,11 @@ _WEIGHTINGS = {
     "falling": "not the paper's: samples with a low loss weigh more, up to {most:g} times as much",
     "focal": "the focal loss: samples with a high loss weigh more, up to 1",
 }
+# By the key that a method sets.
+_KNOBS = {
+    "terms.0.loss.smoothing": "label smoothing: {} of the probability is spread over all words",
+    "training.word_dropout": "word dropout: {} of the words that it reads are hidden",
+}
 
 
 def described(found: Evidence) -> dict[str, str]:
@@ -39,6 +44,11 @@ def _described(found: Evidence, method: str) -> str:
             "the baseline; none of its runs is done" if method == plan.baseline else "not run yet"
         )
     said = [_added(term) for term in record.terms if term.loss.name != "cross-entropy"]
+    said += [
+        words.format(record.recipe.get(key))
+        for key, words in _KNOBS.items()
+        if key in plan.methods[method].overrides
+    ]
     if augmenter := record.recipe.get("augment.name"):
         weight = record.recipe.get("augment.w", 1)
         said.append(f"trained on made pairs too: {augmenter}, each with the weight {weight}")
