@@ -9,8 +9,9 @@ from html.parser import HTMLParser
 from typing import ClassVar
 
 import numpy as np
+import pytest
 
-from augless import metrics, recipes, trials
+from augless import metrics, recipes, reports, trials
 from augless.recipes import following
 from augless.reports import evidence, treatments
 from augless.trials import facts
@@ -287,6 +288,20 @@ class Reader(HTMLParser):
         return [attributes for tag, attributes in self.elements if tag == name]
 
 
+def gather(trial, human=None):
+    """Compare methods; a hundred test sets drawn tell as much here as two thousand."""
+    with pytest.MonkeyPatch.context() as patch:
+        whole = trials.table
+        patch.setattr(trials, "table", lambda trial: whole(trial, resamples=100))
+        return evidence.gather(trial, human)
+
+
+def page_of(given, folder):
+    """Write the page of a trial, or of what was gathered of it, and read it."""
+    given = given if isinstance(given, evidence.Evidence) else gather(given)
+    return Reader(reports.report(given, folder).read_text("utf-8"))
+
+
 def contrast(difference=0.8, p=0.01, seeds=None, reach=0.5, detectable=0.6, **changes):
     """A difference of three seeds that agree, unless others are given."""
     seeds = (difference,) * 3 if seeds is None else tuple(seeds)
@@ -337,6 +352,7 @@ def row_of(
         style="m0",
         role=role,
         cell=dataclasses.replace(cell, **changes),
+        records=dict.fromkeys(values),
         weighs=weighs,
         matched=matched,
         besides=besides,
@@ -345,14 +361,23 @@ def row_of(
     )
 
 
+def cell_of(table, name, heading):
+    """Return what a table says of a method in a column."""
+    line = next(line for line in table.lines if line.name == name)
+    return line.cells[table.head.index(heading) - 1]
+
+
+def texts_of(line):
+    """Return what stands in a row of a table."""
+    return [cell.text for cell in line.cells]
+
+
 def study_of(*rows, corpus="toy", metric="bleu", plain=None):
     rows = [plain or row_of("plain", "baseline"), *rows]
     return evidence.Study(
         corpus=corpus,
         metric=metrics.METRICS[metric](),
-        level=0.05,
         rows=rows,
-        records={row.method: dict.fromkeys(row.cell.values) for row in rows},
         sources=(),
         references=(),
     )

@@ -6,8 +6,18 @@ import numpy as np
 import pytest
 
 from augless import metrics, reports, trials
-from augless.reports import answers, evidence, figures, tables, treatments
-from synthetic import Reader, contrast, gathered_of, plan_of, row_of, study_of, synthetic
+from augless.reports import answers, figures, tables, treatments, words
+from synthetic import (
+    cell_of,
+    contrast,
+    gather,
+    gathered_of,
+    page_of,
+    plan_of,
+    row_of,
+    study_of,
+    synthetic,
+)
 
 OPEN = {"p": 0.6}
 ALIKE = {"p": 1.0, "reach": 0.0, "alike": True}
@@ -159,7 +169,7 @@ def test_the_answer_on_several_corpora_is_about_their_mean():
 
 def test_a_forest_has_a_row_for_every_corpus_and_diamonds_below():
     found = several(contrast(), contrast(-2.0), contrast(0.1, **OPEN), between=0.4)
-    (panel,) = figures.forest(found, ["exponential"]).panels
+    (panel,) = figures.forest(found).panels
     names = [label.text.strip() for label in panel.labels if label.style.startswith("of")]
     assert names == ["0 ▲", "1 ▼", "2", "mean of 3 ▲", "others like these"]
     styles = [shape.style.split()[0] for shape in panel.shapes]
@@ -171,7 +181,7 @@ def test_a_forest_has_a_row_for_every_corpus_and_diamonds_below():
     zero = next(shape.path for shape in panel.grid if shape.style == "rule")
     left = float(panel.shapes[1].path.split("L")[1].split()[0])
     assert left < float(zero[1:].split()[0]), "all of -2.5 to -1.5 is left of 0"
-    assert figures.forest(gathered_of(found.studies[0]), ["exponential"]) is None
+    assert figures.forest(gathered_of(found.studies[0])) is None
 
 
 def test_failures_and_missing_runs_are_said():
@@ -208,7 +218,8 @@ def test_a_bleu_near_nothing_gives_no_answer_but_advice():
     assert "plain has a BLEU near 0 (0.50), where it says little." in found.notes
     for score, mark in ((0.32, ""), (40.0, "▲")):
         gathered = gathered_of(low(score, score))
-        assert tables.tables(gathered)[0].lines[1].baseline.mark == mark
+        table = tables.results(gathered, gathered.studies[0])
+        assert cell_of(table, "exponential", "against plain").text.endswith(mark or "+0.010")
         mean = figures.differences(gathered.studies[0]).panels[0].dots[-1]
         assert ("claimed" in mean.style) == bool(mark)
 
@@ -227,8 +238,9 @@ def test_degenerate_outputs_are_shown_and_never_called_better():
     gathered = gathered_of(study_of(row, broken))
     assert answers.of(gathered).sentence == "exponential beats plain."
     assert answers.of(gathered).notes == (f"Nothing is claimed of linear: {constant[1]} (seed 1).",)
-    shown = tables.tables(gathered)[0].lines[2].baseline
-    assert (shown.mark, shown.said[-1]) == ("", "degenerate outputs")
+    table = tables.results(gathered, gathered.studies[0])
+    shown = cell_of(table, "linear", "against plain")
+    assert (shown.text, shown.small[-1]) == ("+5.00", "degenerate outputs")
 
 
 def test_what_else_a_difference_may_be_is_said():
@@ -257,7 +269,7 @@ def test_more_seeds_are_suggested_where_they_would_show_something():
 
 
 def test_no_rounding_crosses_the_level_or_makes_something_nothing():
-    shown = [answers.probability(p) for p in (0.0496, 0.0504, 0.05, 0.04, 0.049999, 0.0004, 0.3)]
+    shown = [words.probability(p) for p in (0.0496, 0.0504, 0.05, 0.04, 0.049999, 0.0004, 0.3)]
     values = ["= 0.0496", "= 0.0504", "= 0.05", "= 0.04", "= 0.049999", "< 0.001", "= 0.30"]
     assert shown == [f"p {value}" for value in values]
     study = study_of(row_of("linear"))
@@ -269,7 +281,7 @@ def test_perfect_words_that_bleu_cannot_score_are_not_called_unlearnt(tmp_path):
     words = [f"dog{k}" for k in range(12)]
     texts = (["Hund"] * 12, words, np.ones(12, int), np.zeros(12))
     trial = synthetic(plan_of(("plain", "linear"), seeds=(1,)), texts=texts)
-    page = Reader(reports.report(trial, tmp_path).read_text("utf-8")).text
+    page = page_of(trial, tmp_path).text
     assert "There is no answer: BLEU is too near 0" in page
     assert "augless trial PLAN metric=chrf" in page and "hardly" not in page.split("may mean")[0]
 
@@ -277,11 +289,9 @@ def test_perfect_words_that_bleu_cannot_score_are_not_called_unlearnt(tmp_path):
 def test_a_method_alone_is_compared_with_nothing(tmp_path):
     trial = synthetic(plan_of(("plain",), seeds=(1, 2)), sentences=20)
     expected = "There is nothing to compare with: plain is the only method."
-    assert reports.summary(trial)["sentence"] == expected
-    assert expected in Reader(reports.report(trial, tmp_path).read_text("utf-8")).text
-    rows = evidence.gather(
-        synthetic(plan_of(("plain", "matched", "exponential"), seeds=(1,)), sentences=20)
-    )
+    assert reports.summary(gather(trial))["sentence"] == expected
+    assert expected in page_of(trial, tmp_path).text
+    rows = gather(synthetic(plan_of(("plain", "matched", "exponential"), seeds=(1,)), sentences=20))
     study = study_of(rows.studies[0].rows[1], plain=rows.studies[0].rows[0])
     assert answers.of(gathered_of(study)).sentence.endswith("plain is alone with controls.")
 

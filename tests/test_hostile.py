@@ -173,11 +173,11 @@ def _record(sandbox, draw):
     def act():
         loaded = trials.Record.load(folder).with_hypotheses(hypotheses)
         loaded.save(sandbox.work / "records" / loaded.id)  # as a trial remembers it
-        found = _trial(loaded)
-        said = reports.text(found)
+        evidence = reports.gather(_trial(loaded))
+        said = reports.text(evidence)
         assert said and cli.terminal.visible(said).replace("\n", "").isprintable()
         if paged:
-            reports.report(found, sandbox.work / "report")
+            reports.report(evidence, sandbox.work / "report")
 
     return act
 

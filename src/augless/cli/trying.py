@@ -345,7 +345,8 @@ def _report(
 
     with terminal.Progress() as progress:
         progress("comparing", 0, None)
-        page = reports.report(found, storage.inside(root, "report"), people)
+        evidence = reports.gather(found, people)
+        page = reports.report(evidence, storage.inside(root, "report"))
         progress("comparing", 1, 1)
     if as_json:
         rows: list[Any] = [
@@ -364,13 +365,13 @@ def _report(
         }
         whole = {
             "page": str(page),
-            **reports.summary(found, people),
+            **reports.summary(evidence),
             "runs": rows,
             "chosen": chosen,
         }
         print(terminal.as_json(whole))
     else:
-        terminal.show(reports.text(found, people))
+        terminal.show(reports.text(evidence))
         print(page)
     sys.stdout.flush()  # before what failed, where both go to one place
     for line in watching.failures(found):

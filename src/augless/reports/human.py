@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from augless.reports import answers, tables
-from augless.reports.evidence import Evidence, Study
+from augless.reports.evidence import MARKS, Evidence, Study, Verdict
+from augless.reports.tables import Cell, Line, Table, scored
+from augless.reports.words import joined
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,22 +24,6 @@ class Rating:
     """corrected for all comparisons of the survey"""
     claimed: bool = False
     """whether the difference may be claimed"""
-
-    @property
-    def mark(self) -> str:
-        """The sign of a claim, as of metrics."""
-        return ("▲" if (self.difference or 0.0) > 0 else "▼") if self.claimed else ""
-
-    @property
-    def text(self) -> str:
-        """The mean with its interval."""
-        ends = "" if self.low is None or self.high is None else f" ({self.ends})"
-        return f"{self.mean:.2f}{ends} {self.mark}".rstrip()
-
-    @property
-    def ends(self) -> str:
-        """The interval."""
-        return f"{self.low:.2f} to {self.high:.2f}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,121 +59,97 @@ class Human:
     notes: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, kw_only=True)
-class Line:
-    """A method, or what a person wrote."""
-
-    name: str
-    style: str
-    role: str
-    automatic: list[str]
-    """scores by metrics, a column each"""
-    ratings: list[Rating | None]
-    """a column for each scale"""
-
-    @property
-    def cells(self) -> list[str]:
-        """All of it as text."""
-        return [*self.automatic, *(one.text if one else "" for one in self.ratings)]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Table:
-    """Human scores beside automatic ones."""
-
-    names: list[str]
-    rows: list[Line]
-    legend: str
-    remarks: list[str]
-
-
-def table(found: Evidence) -> Table | None:
+def table(evidence: Evidence) -> Table | None:
     """Lay out what people said; None where there is no survey."""
-    said = found.human
-    if said is None:
+    human = evidence.human
+    if human is None:
         return None
-    studies = _studies(found, said)
-    automatic = {study.corpus: _automatic(found, study) for study in studies}
+    # The corpus that the rated texts are from; all of them where that is not known.
+    rated = {*human.sources}
+    studies = [study for study in evidence.studies if rated <= {*study.sources}]
+    studies = studies if len(studies) == 1 else evidence.studies
     rows = [
-        Line(
-            name=method,
-            style=found.styles[method],
-            role="method",
-            automatic=[of.get(method, "") for of in automatic.values()],
-            ratings=[scale.ratings.get(method) for scale in said.scales],
-        )
-        for method in found.plan.methods
-        if method in said.systems and method != said.reference
+        (method, evidence.styles[method], "")
+        for method in evidence.plan.methods
+        if method in human.systems and method != human.reference
     ]
-    if said.reference is not None:
-        rows.append(
-            Line(
-                name=said.reference,
-                style="paper",
-                role="reference",
-                automatic=["" for _ in studies],
-                ratings=[scale.ratings.get(said.reference) for scale in said.scales],
-            )
+    if human.reference is not None:
+        rows.append((human.reference, "paper", "written by people"))
+    lines = [
+        Line(
+            name=name,
+            style=style,
+            small=small,
+            cells=[Cell() if small else _automatic(study, name) for study in studies]
+            + [_rating(scale.ratings.get(name)) for scale in human.scales],
         )
-    names = [s.unit if len(studies) == 1 else f"{s.unit}, {s.corpus}" for s in studies]
+        for name, style, small in rows
+    ]
+    units = [s.unit if len(studies) == 1 else f"{s.unit}, {s.corpus}" for s in studies]
     return Table(
-        names=[*names, *(scale.name for scale in said.scales)],
-        rows=rows,
-        legend=_legend(found, said),
-        remarks=_remarks(found, said, studies),
+        title="Human ratings",
+        head=["Method", *units, *(scale.name for scale in human.scales)],
+        lines=lines,
+        legend=_legend(evidence, human),
+        remarks=_remarks(evidence, human, studies),
     )
 
 
-def _automatic(found: Evidence, study: Study) -> dict[str, str]:
-    """Return the score of every method, with its mark."""
-    lines = tables.table(found, study).lines
-    return {
-        line.method: f"{line.scored} {line.baseline.mark if line.baseline else ''}".rstrip()
-        for line in lines
-    }
+def _automatic(study: Study, method: str) -> Cell:
+    """Write the score of a method, with its mark."""
+    row = study.row(method)
+    if row is None:
+        return Cell()
+    mark = MARKS[study.verdict(row.baseline)] if row.baseline else ""
+    return Cell(f"{scored(row.cell.mean, row.cell.deviation, study.digits)} {mark}".rstrip())
 
 
-def _studies(found: Evidence, said: Human) -> list[Study]:
-    """Return the corpus that the rated texts are from; all of them where that is not known."""
-    rated = {*said.sources}
-    known = [study for study in found.studies if rated <= {*study.sources}]
-    return known if len(known) == 1 else found.studies
+def _rating(rating: Rating | None) -> Cell:
+    """Write the mean with its interval, and with the sign of a claim, as of metrics."""
+    if rating is None:
+        return Cell()
+    kind: Verdict = "open"
+    if rating.claimed:
+        kind = "better" if (rating.difference or 0.0) > 0 else "worse"
+    mean, mark = f"{rating.mean:.2f}", MARKS[kind]
+    if rating.low is None or rating.high is None:
+        return Cell(f"{mean} {mark}".rstrip(), kind)
+    ends = f"{rating.low:.2f} to {rating.high:.2f}"
+    return Cell(f"{mean} {mark}".rstrip(), kind, (ends,), f"{mean} ({ends}) {mark}".rstrip())
 
 
-def _legend(found: Evidence, said: Human) -> str:
-    people = f"{said.annotators} annotator{'s' * (said.annotators != 1)}"
-    agreed = "; ".join(f"{scale.name} {scale.agreement}" for scale in said.scales)
-    kappas = "; ".join(
-        f"{scale.name} {scale.kappa:.2f}" for scale in said.scales if scale.kappa is not None
-    )
+def _legend(evidence: Evidence, human: Human) -> str:
+    people = f"{human.annotators} annotator{'s' * (human.annotators != 1)}"
+    agreed = "; ".join(f"{scale.name} {scale.agreement}" for scale in human.scales)
+    known = [scale for scale in human.scales if scale.kappa is not None]
+    kappas = "; ".join(f"{scale.name} {scale.kappa:.2f}" for scale in known)
     parts = [
-        f"Mean ratings from 1 to 5 of {len(said.sources):,} items by {people}, who did not know "
+        f"Mean ratings from 1 to 5 of {len(human.sources):,} items by {people}, who did not know "
         "which system wrote what, with the 95 % interval over items and annotators.",
-        f"▲ higher, ▼ lower than {said.baseline}: permutation test over items, corrected by Holm "
+        f"▲ higher, ▼ lower than {human.baseline}: permutation test over items, corrected by Holm "
         "over systems and scales, p < 0.05.",
         f"Agreement, Krippendorff's ordinal alpha: {agreed}.",
         f"Mean weighted kappa of pairs: {kappas}." if kappas else "",
     ]
-    if len(found.plan.seeds) > 1:
+    if len(evidence.plan.seeds) > 1:
         parts.append("People rated one output of each method; metrics are means over all seeds.")
     return " ".join(filter(None, parts))
 
 
-def _remarks(found: Evidence, said: Human, studies: list[Study]) -> list[str]:
+def _remarks(evidence: Evidence, human: Human, studies: list[Study]) -> list[str]:
     """Say what was rated and is no method, what was not rated, and what the survey warns of."""
-    methods = found.plan.methods
-    others = [name for name in said.systems if name not in methods and name != said.reference]
-    unrated = [method for method in methods if method not in said.systems]
-    remarks = []
+    methods, remarks = evidence.plan.methods, []
+    others = [name for name in human.systems if name not in methods and name != human.reference]
+    unrated = [method for method in methods if method not in human.systems]
     if others:
-        remarks.append(f"Rated, but no method of this trial: {answers.joined(others)}.")
+        remarks.append(f"Rated, but no method of this trial: {joined(others)}.")
     if unrated:
-        remarks.append(f"Not rated: {answers.joined(unrated)}.")
+        remarks.append(f"Not rated: {joined(unrated)}.")
     lines = {line for study in studies for line in study.sources}
-    strange = sum(source not in lines for source in said.sources)
+    strange = sum(source not in lines for source in human.sources)
     if lines and strange:
         remarks.append(
-            f"{strange:,} of {len(said.sources):,} items have a source that is not in this "
+            f"{strange:,} of {len(human.sources):,} items have a source that is not in this "
             "trial's test set: people may have rated other texts than metrics."
         )
-    return [*remarks, *said.notes]
+    return [*remarks, *human.notes]

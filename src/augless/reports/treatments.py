@@ -43,18 +43,12 @@ def of(records: Sequence[trials.Record]) -> Treatment:
         return None if place is None else _mean(read(entry.term(place)) for entry in epochs)
 
     return Treatment(
-        spread=mean(_spread),
+        spread=mean(lambda term: term.weight_spread),
         effective=mean(lambda term: term.effective_samples),
         within=mean(lambda term: term.weight_within_batches),
         shares=tuple(_mean(e.term(k).gradient_share for e in epochs) for k in range(terms)),
         clipped=_mean(entry.clipped for entry in epochs),
     )
-
-
-def _spread(term: trials.TermLog) -> float | None:
-    if term.weight_spread is not None or not term.weight or term.weight_sd is None:
-        return term.weight_spread
-    return term.weight_sd / term.weight  # as older records have it
 
 
 def _mean(values: Iterable[float | None]) -> float | None:
