@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import dataclasses
-import sys
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from augless.cli import options, terminal
-from augless.errors import STOPPED
+from augless.cli import options, terminal, training
 from augless.knobs import Among
 
 if TYPE_CHECKING:
     from augless import augmentation, recipes
     from augless.augmentation import measuring
+    from augless.recipes.following import Recipe
+    from augless.runs import Run
 
 _CORPUS = ("corpus", "text")
 
@@ -29,14 +30,9 @@ class _Asked:
     augment: Annotated[Any, "how pairs are rewritten", Among("augmentation.AUGMENTERS")]
 
 
-def _augmenters(incomplete: str) -> list[str]:
-    from augless import augmentation
-
-    return [name for name in augmentation.AUGMENTERS if name.startswith(incomplete)]
-
-
+_AUGMENTERS = options.completing("augmentation", "AUGMENTERS")
 Augmenting = Annotated[
-    str, typer.Argument(help="How; see augless list augmenters.", autocompletion=_augmenters)
+    str, typer.Argument(help="How; see augless list augmenters.", autocompletion=_AUGMENTERS)
 ]
 Knobs = Annotated[
     list[str] | None,
@@ -86,8 +82,7 @@ def augment(
       augless augment paraphrase files corpus.path=mine corpus.languages=de,en
       url=http://localhost:8000/v1 model=NAME --out said-otherwise
     """
-    stop = terminal.Stop()
-    stop.listen()
+    stop = terminal.Stop().listen()
     from augless import augmentation, recipes
     from augless.recipes import following
 
@@ -97,7 +92,16 @@ def augment(
     options.set_threads(threads)
     with stop, terminal.Progress() as progress:
         if isinstance(chosen, augmentation.BackTranslation) and chosen.run is None:
-            chosen = _with_run(chosen, recipe, others, data, runs, device, workers, stop, progress)
+            reverse = following.reverse(recipes.load(recipe, others))
+            train = functools.partial(
+                following.train,
+                reverse,
+                prepared_root=data,
+                runs_root=runs,
+                device=device,
+                workers=workers,
+            )
+            chosen = chosen.with_reverse(_reverse(reverse.recipe, train, stop, progress))
         made = augmentation.augment(
             chosen,
             resolved.recipe.corpus,
@@ -112,13 +116,9 @@ def augment(
             stop=stop,
         )
     if made is None:
-        _stopped(stop)
-    if as_json:
-        print(terminal.as_json({"folder": str(made.folder), **made.manifest}))
-        return
-    terminal.show(summary(made))
-    print(_next(made, recipe, resolved))
-    print(made.folder)
+        raise terminal.Stopped(stop.by)
+    values = {"folder": str(made.folder), **made.manifest}
+    terminal.result(as_json, values, lambda: summary(made, _command(made, recipe, resolved)))
 
 
 def _divided(augmenter: str, overrides: Sequence[str]) -> tuple[list[str], list[str]]:
@@ -126,9 +126,7 @@ def _divided(augmenter: str, overrides: Sequence[str]) -> tuple[list[str], list[
     from augless import augmentation, recipes
 
     if augmenter not in augmentation.AUGMENTERS:
-        these = ", ".join(augmentation.AUGMENTERS)
-        hint = recipes.hint(augmenter, augmentation.AUGMENTERS)
-        raise recipes.BadRecipe(f"there is no augmenter {augmenter!r}{hint}\nit can be: {these}")
+        raise options.unknown("augmenter", augmenter, augmentation.AUGMENTERS)
     knobs = [knob.name for knob in dataclasses.fields(augmentation.AUGMENTERS[augmenter])]
     known = [*knobs, *_CORPUS]
     if augmenter == "back-translation":  # it trains a model, as the recipe says
@@ -141,10 +139,7 @@ def _divided(augmenter: str, overrides: Sequence[str]) -> tuple[list[str], list[
         if not equals:
             raise recipes.BadRecipe(f"{one!r} is not key=value, such as copies=2")
         if first not in known:
-            hint = recipes.hint(first, known)
-            raise recipes.BadRecipe(
-                f"there is no key {first!r}{hint}\nit can be: {', '.join(known)}"
-            )
+            raise options.unknown("key", first, known)
         (own if first in knobs else others).append(one.removeprefix("augment."))
     return own, others
 
@@ -157,47 +152,25 @@ def _chosen(name: str, overrides: Sequence[str]) -> augmentation.Augmenter:
     return chosen
 
 
-def _with_run(
-    chosen: augmentation.BackTranslation,
-    recipe: str,
-    overrides: Sequence[str],
-    data: Path,
-    runs: Path,
-    device: Any,
-    workers: int,
+def _reverse(
+    recipe: Recipe,
+    train: Callable[..., tuple[Run, bool]],
     stop: terminal.Stop,
     progress: terminal.Progress,
-) -> augmentation.BackTranslation:
-    """Train a model of the reverse direction, or find it trained."""
-    from augless import recipes
-    from augless.cli import training
-    from augless.recipes import following
-
-    reverse = following.reverse(recipes.load(recipe, overrides))
-    source, target = reverse.recipe.corpus.languages
+) -> Path:
+    """Train a model of the reverse direction, or find it trained; return its folder."""
+    source, target = recipe.corpus.languages
     progress.say(f"training a model from {source} to {target} first")
-    run, finished = following.train(
-        reverse,
-        prepared_root=data,
-        runs_root=runs,
-        device=device,
-        workers=workers,
-        stop=stop,
-        on_record=lambda record: progress.say(training.line(record)),
-        progress=progress,
+    run, finished = train(
+        stop=stop, on_record=lambda r: progress.say(training.line(r)), progress=progress
     )
     if not finished:
-        _stopped(stop)
-    return chosen.with_reverse(run.folder)
+        raise terminal.Stopped(stop.by)
+    return run.folder
 
 
-def _stopped(stop: terminal.Stop) -> NoReturn:
-    print(f"augless: stopped ({stop.by}); the same command goes on", file=sys.stderr)
-    raise SystemExit(STOPPED)
-
-
-def summary(made: augmentation.Augmented) -> str:
-    """Say what an augmented folder holds, with samples side by side."""
+def summary(made: augmentation.Augmented, command: str) -> str:
+    """Say what an augmented folder holds, with samples side by side, and how to train on it."""
     manifest = made.manifest
     pairs, words = manifest["pairs"], manifest["words"]
     lines = []
@@ -214,13 +187,13 @@ def summary(made: augmentation.Augmented) -> str:
     if "requests" in manifest:
         lines.append(f"requests to the endpoint: {manifest['requests']:,}")
     lines.append(f"time spent rewriting: {manifest['seconds']:,.1f} s")
-    return "\n".join(lines)
+    return "\n".join([*lines, f"train on it: {command}", str(made.folder)])
 
 
-def _next(
+def _command(
     made: augmentation.Augmented, recipe: str, resolved: recipes.Resolved[recipes.Preparation]
 ) -> str:
-    """Say how to train on it; what the recipe says of its text stays as it is."""
+    """Return what trains on it; what the recipe says of its text stays as it is."""
     said = [
         f"{key}={value}"
         for key, (value, origin) in resolved.origins.items()
@@ -228,8 +201,9 @@ def _next(
     ]
     languages = ",".join(made.manifest["languages"])
     keys = ["corpus=files", f"corpus.path={made.folder}", f"corpus.languages={languages}"]
-    keys += ["corpus.weight=weight", "corpus.made=of", *said]
-    return f"train on it: augless train {recipe} {' '.join(keys)}"
+    return " ".join(
+        ["augless train", recipe, *keys, "corpus.weight=weight", "corpus.made=of", *said]
+    )
 
 
 def neighbours(
@@ -267,21 +241,18 @@ def neighbours(
     opened = augmentation.Augmented.open(augmented)
     writer = following.writer(run, device)
     with terminal.Progress() as progress:
-        found = measuring.measure(writer, opened, limit=limit, progress=progress)
+        measured = measuring.measure(writer, opened, limit=limit, progress=progress)
     out.mkdir(parents=True, exist_ok=True)
-    for name, triangles in found.items():
+    for name, triangles in measured.items():
         content = triangles.neighbours.document()
         storage.replace(storage.inside(out, f"{name}.json"), content.encode())
         storage.replace(storage.inside(out, f"{name}.csv"), triangles.table().encode())
-    storage.replace(storage.inside(out, "neighbours.svg"), drawing.picture(found).encode())
-    findings = {name: measuring.assess(triangles) for name, triangles in found.items()}
-    if as_json:
-        whole = {name: [vars(one) for one in these] for name, these in findings.items()}
-        print(terminal.as_json({"folder": str(out), "findings": whole}))
-        return
-    for name, these in findings.items():
-        print(_findings(name, these))
-    print(out)
+    storage.replace(storage.inside(out, "neighbours.svg"), drawing.picture(measured).encode())
+    findings = {name: measuring.assess(triangles) for name, triangles in measured.items()}
+    values = {name: [vars(one) for one in these] for name, these in findings.items()}
+    said = [_findings(name, these) for name, these in findings.items()]
+    text = "\n".join([*said, str(out)])
+    terminal.result(as_json, {"folder": str(out), "findings": values}, lambda: text)
 
 
 def _findings(geometry: str, findings: Sequence[measuring.Findings]) -> str:

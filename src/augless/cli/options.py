@@ -2,21 +2,36 @@
 
 from __future__ import annotations
 
+import importlib
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
 
 
-def _recipes(incomplete: str) -> list[str]:
+def completing(module: str, table: str) -> Callable[[str], list[str]]:
+    """Return what completes a name that a table, or a function, of a module lists."""
+
+    def complete(incomplete: str) -> list[str]:
+        listed = getattr(importlib.import_module(f"augless.{module}"), table)
+        names = listed() if callable(listed) else listed
+        return [name for name in names if name.startswith(incomplete)]
+
+    return complete
+
+
+def unknown(what: str, name: str, known: Collection[str], also: str = "it can be") -> Exception:
+    """Return an error: there is nothing of a name; what it can be, and what was meant."""
     from augless import recipes
 
-    return [name for name in recipes.shipped() if name.startswith(incomplete)]
+    hint = recipes.hint(name, known)
+    return recipes.BadRecipe(f"there is no {what} {name!r}{hint}\n{also}: {', '.join(known)}")
 
 
+_RECIPES = completing("recipes", "shipped")
 Recipe = Annotated[
-    str,
-    typer.Argument(help="A shipped recipe's name, or a .toml file.", autocompletion=_recipes),
+    str, typer.Argument(help="A shipped recipe's name, or a .toml file.", autocompletion=_RECIPES)
 ]
 Overrides = Annotated[
     list[str] | None, typer.Argument(metavar="[KEY=VALUE]...", help="What to change in it.")

@@ -51,11 +51,10 @@ def prepare(
             workers=workers,
             progress=progress,
         )
-    if as_json:
-        print(terminal.as_json({"folder": str(prepared.folder), **prepared.manifest}))
-        return
-    terminal.print_recipe(resolved.origins, verbose=verbose)
-    terminal.show(summary(prepared))
+    if not as_json:
+        terminal.print_recipe(resolved.origins, verbose=verbose)
+    values = {"folder": str(prepared.folder), **prepared.manifest}
+    terminal.result(as_json, values, lambda: summary(prepared))
 
 
 def summary(prepared: data.Prepared) -> str:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -130,8 +129,8 @@ def new(
     )
     made = survey.Survey.create(out, design)
     for note in survey.giveaways(design):
-        print(f"augless: {note}", file=sys.stderr)
-    _say_made(made, as_json)
+        terminal.say(note)
+    terminal.result(as_json, _values(made), lambda: _said(design, _values(made)))
 
 
 @app.command()
@@ -166,30 +165,29 @@ def serve(
             f"serving needs the package {error.name}: pip install 'augless[survey]'\n"
             "or let people rate offline: augless survey export FOLDER --html"
         ) from None
-    found = survey.Survey.open(folder)
-    password = _password(password_file)
-    with found.lock():
+    opened = survey.Survey.open(folder)
+    password = os.environ.get(PASSWORD) or None
+    if password_file is not None:
+        password = next(writing.lines(password_file), "").strip()
+    with opened.lock():
         address, listener = serving.bind(serving.Address(host, port, url), password)
-        with listener, found.store() as store:
-            links = serving.links(found, address)
-            if as_json:
-                print(terminal.as_json({"address": address.base, "links": links}), flush=True)
-            else:
-                print("Give each annotator their own link:")
-                print(terminal.table([[f"  {_plain(k)}", v] for k, v in links.items()], left=2))
-                sys.stdout.flush()
+        with listener, opened.store() as store:
+            links = serving.links(opened, address)
+            rows = [[f"  {terminal.visible(name)}", link] for name, link in links.items()]
+            text = f"Give each annotator their own link:\n{terminal.table(rows, left=2)}"
+            terminal.result(as_json, {"address": address.base, "links": links}, lambda: text)
+            if not as_json:
                 print("Ctrl-C stops; the same command goes on.", file=sys.stderr)
             if address.public and address.base.startswith("http:"):
-                print(
-                    "augless: others can read what is sent: there is no encryption; put a proxy "
-                    "with TLS before it, and name its address with --url",
-                    file=sys.stderr,
+                terminal.say(
+                    "others can read what is sent: there is no encryption; put a proxy with TLS "
+                    "before it, and name its address with --url"
                 )
-            application = serving.Application(found, store, address, password)
+            application = serving.Application(opened, store, address, password)
             try:
                 serving.server(application).run(sockets=[listener])
             except KeyboardInterrupt:
-                print("augless: stopped; all that was rated is kept", file=sys.stderr)
+                terminal.say("stopped; all that was rated is kept")
 
 
 @app.command()
@@ -221,25 +219,22 @@ def export(
 
     if not (html or csv or jsonl):
         raise survey.BadOptions("say what to write: --html, --csv or --jsonl")
-    found = survey.Survey.open(folder)
+    opened = survey.Survey.open(folder)
     target = out or folder / "export"
     target.mkdir(parents=True, exist_ok=True)
-    files = {}
-    if html:
-        for one in found.design.annotators:
-            files[f"{one.id}.html"] = pages.offline(found.design, found.id, one)
+    files, names = {}, {}
+    for one in opened.design.annotators if html else ():
+        names[f"{one.id}.html"] = terminal.visible(one.name)
+        files[f"{one.id}.html"] = pages.offline(opened.design, opened.id, one)
     if csv:
-        files["ratings.csv"] = ratings.csv(found).encode()
+        files["ratings.csv"] = ratings.csv(opened).encode()
     if jsonl:
-        files["ratings.jsonl"] = ratings.jsonl(found).encode()
+        files["ratings.jsonl"] = ratings.jsonl(opened).encode()
     for name, content in files.items():
         write(target / name, content)
-    if as_json:
-        print(terminal.as_json({"files": [str(target / name) for name in files]}))
-        return
-    names = {f"{one.id}.html": one.name for one in found.design.annotators}
-    rows = [[str(target / name), _plain(names.get(name, ""))] for name in files]
-    print(terminal.table(rows, left=2))
+    rows = [[str(target / name), names.get(name, "")] for name in files]
+    values = {"files": [path for path, _ in rows]}
+    terminal.result(as_json, values, lambda: terminal.table(rows, left=2))
 
 
 @app.command()
@@ -273,35 +268,30 @@ def tally(
     from augless import survey
     from augless.survey import exports
 
-    found = survey.Survey.open(folder)
+    opened = survey.Survey.open(folder)
     for path in returned or []:
-        whose = found.keep(path)
-        print(f"augless: {path} is kept: ratings of {_plain(whose.name)}", file=sys.stderr)
-    with terminal.Progress() as progress:
-        progress("counting", 0, None)
-        counted = survey.tally(found, baseline=baseline, without=without or ())
+        whose = opened.keep(path)
+        terminal.say(f"{path} is kept: ratings of {whose.name}")
+    with terminal.stage("counting"):
+        counted = survey.tally(opened, baseline=baseline, without=without or ())
         page = exports.save(counted, out or folder / "tally")
-        progress("counting", 1, 1)
-    if as_json:
-        print(terminal.as_json({"page": str(page), **exports.summary(counted)}))
-        return
-    print(exports.text(counted))
-    print(page)
+    values = {"page": str(page), **exports.summary(counted)}
+    terminal.result(as_json, values, lambda: f"{exports.text(counted)}\n{page}")
 
 
 def _systems(written: Sequence[str]) -> dict[str, list[str]]:
     """Read the files of systems, each under the name that was given or that of its file."""
     from augless import survey
 
-    found: dict[str, list[str]] = {}
+    systems: dict[str, list[str]] = {}
     for one in written:
         name, equals, path = one.partition("=")
         if not equals or Path(one).exists():
             name, path = Path(one).name, one
-        if name in found:
+        if name in systems:
             raise survey.BadOptions(f"two systems are called {name!r}; name them: NAME={path}")
-        found[name] = list(writing.lines(Path(path)))
-    return found
+        systems[name] = list(writing.lines(Path(path)))
+    return systems
 
 
 def _annotators(written: str) -> tuple[str, ...]:
@@ -322,47 +312,39 @@ def _two(option: str, written: str) -> tuple[str, str]:
 def _gold(path: Path) -> tuple[survey.Gold, ...]:
     from augless import survey
 
-    found = []
-    for number, line in enumerate(writing.lines(path), 1):
-        if line.strip():
-            found.append(survey.parsed(survey.Gold, line, f"{path}, line {number}"))
-    return tuple(found)
-
-
-def _password(path: Path | None) -> str | None:
-    if path is not None:
-        return next(writing.lines(path), "").strip()
-    return os.environ.get(PASSWORD) or None
-
-
-def _say_made(made: survey.Survey, as_json: bool) -> None:
-    design = made.design
-    drawn = sum(item.line > 0 for item in design.items)
-    texts = {one.name: len(one.order) for one in design.annotators}
-    if as_json:
-        content: dict[str, Any] = {
-            "folder": str(made.folder),
-            "id": made.id,
-            "items": drawn,
-            "systems": list(design.systems),
-            "scales": [scale.name for scale in design.scales],
-            "annotators": texts,
-        }
-        print(terminal.as_json(content))
-        return
-    longest = max(texts.values())
-    hours = longest * _PACE / 3600
-    spent = f"{hours:.1f} hours" if hours >= 1.5 else f"{60 * hours:.0f} minutes"
-    print(f"{drawn:,} items, drawn from {design.population:,} lines with seed {design.seed}")
-    print(f"systems: {', '.join(map(_plain, design.systems))}")
-    print(f"scales: {', '.join(_plain(scale.name) for scale in design.scales)}")
-    print(
-        f"{len(texts)} annotator{'s' * (len(texts) != 1)}, {longest:,} texts each: "
-        f"about {spent} at {_PACE:.0f} seconds a text"
+    return tuple(
+        survey.parsed(survey.Gold, line, f"{path}, line {number}")
+        for number, line in enumerate(writing.lines(path), 1)
+        if line.strip()
     )
-    print(f"{made.folder}\nnext: augless survey serve {made.folder}")
 
 
-def _plain(text: str) -> str:
-    """Return text that commands no terminal."""
-    return text if text.isprintable() else json.dumps(text)
+def _values(made: survey.Survey) -> dict[str, Any]:
+    design = made.design
+    return {
+        "folder": str(made.folder),
+        "id": made.id,
+        "items": sum(item.line > 0 for item in design.items),
+        "systems": list(design.systems),
+        "scales": [scale.name for scale in design.scales],
+        "annotators": {one.name: len(one.order) for one in design.annotators},
+    }
+
+
+def _said(design: survey.Design, values: Mapping[str, Any]) -> str:
+    """Say what was drawn, how long it will take, and what to do next."""
+    from augless.reports import words
+
+    texts, folder = values["annotators"], values["folder"]
+    longest = max(texts.values())
+    return "\n".join(
+        [
+            f"{values['items']:,} items, drawn from {design.population:,} lines with seed "
+            f"{design.seed}",
+            f"systems: {', '.join(values['systems'])}",
+            f"scales: {', '.join(values['scales'])}",
+            f"{len(texts)} annotator{'s' * (len(texts) != 1)}, {longest:,} texts each: about "
+            f"{words.duration(longest * _PACE)} at {_PACE:.0f} seconds a text",
+            f"{folder}\nnext: augless survey serve {folder}",
+        ]
+    )

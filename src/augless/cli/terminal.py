@@ -9,7 +9,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
 
@@ -76,6 +76,22 @@ class Progress:
             print(line, file=sys.stderr, flush=True)
 
 
+@contextlib.contextmanager
+def stage(name: str) -> Iterator[None]:
+    """Show progress of work that cannot say how far it is."""
+    with Progress() as progress:
+        progress(name, 0, None)
+        yield
+        progress(name, 1, 1)
+
+
+class Stopped(Exception):  # noqa: N818  # named for what it is
+    """Work that can be resumed: why it ended, and how far it is."""
+
+    def __init__(self, why: str, where: str = "") -> None:
+        super().__init__(f"stopped ({why}){where}\nthe same command goes on from there")
+
+
 class Stop:
     """Notes a signal to stop; work that looks here saves and ends, other work ends at once.
 
@@ -93,11 +109,12 @@ class Stop:
         self._heeded = True
         return bool(self.by)
 
-    def listen(self) -> None:
+    def listen(self) -> Stop:
         """Take the signals from here on."""
         for number in (signal.SIGTERM, signal.SIGINT):
             if number not in self._before:
                 self._before[number] = signal.signal(number, self._note)
+        return self
 
     def __enter__(self) -> Stop:
         return self
@@ -120,8 +137,6 @@ class Stop:
 
 def visible(text: str) -> str:
     """Spell out characters that could control a terminal; line feeds and tabs stay."""
-    if text.isprintable():
-        return text
     return "".join(c if c.isprintable() or c in "\n\t" else ascii(c)[1:-1] for c in text)
 
 
@@ -132,29 +147,21 @@ def say(what: object) -> None:
     print("\n".join(cut), file=sys.stderr)
 
 
-def show(what: object) -> None:
-    """Print a result on stdout, whatever characters the files had that it speaks of."""
-    print(visible(str(what)))
-
-
 def table(rows: Sequence[Sequence[str]], left: int = 1) -> str:
     """Align rows in columns, the first ones to the left and the others to the right."""
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    lines = []
-    for row in rows:
-        cells = [
-            cell.ljust(width) if i < left else cell.rjust(width)
-            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ]
-        lines.append("  ".join(cells).rstrip())
-    return "\n".join(lines)
+    from augless.reports import exports
+
+    return "\n".join(exports.aligned(rows, left))
+
+
+def result(for_program: bool, value: Any, text: Callable[[], str]) -> None:
+    """Print a result on stdout: as JSON for another program, or its text for a reader."""
+    print(as_json(value) if for_program else visible(text()), flush=True)
 
 
 def as_json(value: Any) -> str:
-    """Spell a result for another program."""
+    """Spell a value without characters that could control a terminal."""
     spelt = json.dumps(value, ensure_ascii=False, default=str)
-    if spelt.isprintable():
-        return spelt
     return "".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in spelt)
 
 
@@ -183,6 +190,7 @@ def check_output(path: Path | None) -> None:
 @contextlib.contextmanager
 def output(path: Path | None) -> Iterator[IO[str]]:
     """Open standard output, or a file that appears when it is whole."""
+    check_output(path)
     if path is None:
         yield sys.stdout
         return

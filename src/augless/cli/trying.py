@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 import math
 import os
@@ -16,29 +15,24 @@ import typer
 
 from augless import storage
 from augless.cli import options, terminal, watching
-from augless.errors import STOPPED, code_of_all
+from augless.errors import code_of_all
 
 if TYPE_CHECKING:
     from augless import trials
     from augless.reports import human
 
 
-def _plans(incomplete: str) -> list[str]:
-    from augless import trials
-
-    return [name for name in trials.shipped() if name.startswith(incomplete)]
-
-
+_PLANS = options.completing("trials", "shipped")
 PlanName = Annotated[
     str | None,
-    typer.Argument(help="A shipped plan's name, or a .toml file.", autocompletion=_plans),
+    typer.Argument(help="A shipped plan's name, or a .toml file.", autocompletion=_PLANS),
 ]
 PlanOrFolder = Annotated[
     str | None,
     typer.Argument(
         metavar="plan",
         help="A trial's folder, a shipped plan's name, or a .toml file.",
-        autocompletion=_plans,
+        autocompletion=_PLANS,
     ),
 ]
 Small = Annotated[
@@ -118,21 +112,16 @@ def trial(
     chosen = _chosen(plan, overrides or [], small, files, rivals)
     root = _root(out, chosen, files)
     if write_plan is not None:
-        _write(chosen, write_plan)
+        with terminal.output(write_plan) as file:
+            file.write(chosen.as_toml())
+        print(f"next: augless trial {shlex.quote(str(write_plan))}")
         return
-    jobs = jobs or len(os.sched_getaffinity(0))
+    how: dict[str, Any] = {"root": root, "records": records, "threads": threads, "device": device}
+    how["jobs"] = jobs or len(os.sched_getaffinity(0))
     if dry_run:
         with terminal.Progress() as progress:
-            expected = trials.forecast(
-                chosen,
-                root=root,
-                records=records,
-                jobs=jobs,
-                threads=threads,
-                device=device,
-                progress=progress,
-            )
-        _say(expected, as_json)
+            expected = trials.forecast(chosen, **how, progress=progress)
+        terminal.result(as_json, watching.forecast(expected), lambda: watching.listed(expected))
         return
     _warn(root, chosen)
     with (
@@ -140,49 +129,23 @@ def trial(
         watching.Live(progress, chosen.metric) as live,
         terminal.Stop() as stop,
     ):
-        found = trials.run(
+        tried = trials.run(
             chosen,
-            root=root,
-            records=records,
-            jobs=jobs,
-            threads=threads,
-            device=device,
+            **how,
             max_minutes=max_minutes,
             command=shlex.join(["augless", *sys.argv[1:]]),
             stop=stop,
             on_status=live,
         )
-    _report(found, root, as_json)
-    _end(found, live.last, stop.by or f"{max_minutes:g} minutes")
-
-
-def _write(plan: trials.Plan, path: Path) -> None:
-    """Write a plan to a file, to be edited."""
-    terminal.check_output(path)
-    with terminal.output(path) as file:
-        file.write(plan.as_toml())
-    print(f"next: augless trial {shlex.quote(str(path))}")
-
-
-def _say(expected: trials.Forecast, as_json: bool) -> None:
-    """Print the runs to come, and how long they will take."""
-    print(terminal.as_json(watching.forecast(expected)) if as_json else watching.listed(expected))
-
-
-def _end(found: trials.Trial, status: trials.Status | None, why: str) -> None:
-    """End with the exit code of a trial that can be resumed, or of what failed in it."""
-    if all(entry.record or entry.failure for entry in found.entries):
-        if found.failures:
-            raise SystemExit(code_of_all(found.failures))
-        return
-    assert status is not None  # a trial ends with one
-    left = status.total - status.done - status.failed
-    print(
-        f"augless: stopped ({why}) with {left} of {status.total} runs to go\n"
-        "the same command goes on from there",
-        file=sys.stderr,
-    )
-    raise SystemExit(STOPPED)
+    _report(tried, root, as_json)
+    if not all(entry.record or entry.failure for entry in tried.entries):
+        status = live.last
+        assert status is not None  # a trial ends with one
+        left = status.total - status.done - status.failed
+        why = stop.by or f"{max_minutes:g} minutes"
+        raise terminal.Stopped(why, f" with {left} of {status.total} runs to go")
+    if tried.failures:
+        raise SystemExit(code_of_all(tried.failures))
 
 
 def report(
@@ -222,12 +185,12 @@ def report(
     chosen = _chosen(plan, overrides or [], small, files)
     root = folder or _root(out, chosen, files)
     people = None if survey is None else _rated(survey, chosen)
-    found = trials.collect(chosen, root=root, records=records)
-    if all(entry.record is None and entry.failure is None for entry in found.entries):
+    done = trials.collect(chosen, root=root, records=records)
+    if not any(entry.record or entry.failure for entry in done.entries):
         raise recipes.BadRecipe(
             f"no run of {chosen.name} that counts is done below {root}; start augless trial"
         )
-    _report(found, root, as_json, people)
+    _report(done, root, as_json, people)
 
 
 def _rated(folder: Path, plan: trials.Plan) -> human.Human:
@@ -236,11 +199,8 @@ def _rated(folder: Path, plan: trials.Plan) -> human.Human:
     from augless.survey import joining
 
     opened = survey.Survey.open(folder)
-    with terminal.Progress() as progress:
-        progress("counting", 0, None)
-        found = joining.joined(opened, plan.methods, plan.baseline)
-        progress("counting", 1, 1)
-    return found
+    with terminal.stage("counting"):
+        return joining.joined(opened, plan.methods, plan.baseline)
 
 
 def _folder(plan: str) -> Path | None:
@@ -330,56 +290,51 @@ def _warn(root: Path, plan: trials.Plan) -> None:
     except ValueError:  # none, or none that can be read any more
         return
     if earlier != plan.title:
-        print(
-            f"augless: {root} held another plan, {earlier!r}: its page will be replaced, "
-            "its runs stay; --out FOLDER keeps them apart",
-            file=sys.stderr,
+        terminal.say(
+            f"{root} held another plan, {earlier!r}: its page will be replaced, its runs stay; "
+            "--out FOLDER keeps them apart"
         )
 
 
 def _report(
-    found: trials.Trial, root: Path, as_json: bool, people: human.Human | None = None
+    trial: trials.Trial, root: Path, as_json: bool, people: human.Human | None = None
 ) -> None:
     """Write the page and print the table, or all of it as JSON; name what failed."""
     from augless import reports
 
-    with terminal.Progress() as progress:
-        progress("comparing", 0, None)
-        evidence = reports.gather(found, people)
+    with terminal.stage("comparing"):
+        evidence = reports.gather(trial, people)
         page = reports.report(evidence, storage.inside(root, "report"))
-        progress("comparing", 1, 1)
     if as_json:
-        rows: list[Any] = [
-            {
-                "corpus": entry.corpus,
-                "method": entry.method,
-                "seed": entry.seed,
-                "scores": _scores(entry.record) if entry.record else None,
-                "failure": None if entry.failure is None else str(entry.failure),
-            }
-            for entry in found.entries
-        ]
-        chosen = {
-            method: {corpus: choice.as_json() for corpus, choice in of.items()}
-            for method, of in found.chosen.items()
-        }
-        whole = {
-            "page": str(page),
-            **reports.summary(evidence),
-            "runs": rows,
-            "chosen": chosen,
-        }
-        print(terminal.as_json(whole))
+        print(terminal.as_json({"page": str(page), **reports.summary(evidence), **_runs(trial)}))
     else:
-        terminal.show(reports.text(evidence))
-        print(page)
+        print(f"{terminal.visible(reports.text(evidence))}\n{page}")
     sys.stdout.flush()  # before what failed, where both go to one place
-    for line in watching.failures(found):
+    for line in watching.failures(trial):
         terminal.say(line)
+
+
+def _runs(trial: trials.Trial) -> dict[str, Any]:
+    """Return the runs and what tuning chose, as values that JSON can say."""
+    runs = [
+        {
+            "corpus": entry.corpus,
+            "method": entry.method,
+            "seed": entry.seed,
+            "scores": None if entry.record is None else _scores(entry.record),
+            "failure": None if entry.failure is None else str(entry.failure),
+        }
+        for entry in trial.entries
+    ]
+    chosen = {
+        method: {corpus: choice.as_json() for corpus, choice in of.items()}
+        for method, of in trial.chosen.items()
+    }
+    return {"runs": runs, "chosen": chosen}
 
 
 def _scores(record: trials.Record) -> dict[str, Any]:
     return {
-        split: {name: dataclasses.asdict(score) for name, score in of.items()}
+        split: {name: vars(score) for name, score in of.items()}
         for split, of in record.scores.items()
     }

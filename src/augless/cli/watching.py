@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 import time
-from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from augless.cli import terminal
@@ -30,12 +29,7 @@ class Live:
     def __enter__(self) -> Live:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._live is not None:
             self._live.stop()
 
@@ -50,27 +44,34 @@ class Live:
             else:
                 self._live.console.print(self._alarm, markup=False, highlight=False)
         if sys.stderr.isatty():
-            if self._live is None:
-                from rich.console import Console
-                from rich.live import Live
-
-                self._progress.hide()
-                self._live = Live(console=Console(stderr=True), auto_refresh=False)
-                self._live.start()
-            from rich.text import Text
-
-            self._live.update(Text("\n".join(lines)), refresh=True)
+            self._show("\n".join(lines))
         elif time.monotonic() - self._spoken > _SPEAK or _over(status):
             said = "; ".join(line.strip() for line in lines)
             if said != self._said:
                 print(said, file=sys.stderr, flush=True)
             self._spoken, self._said = time.monotonic(), said
 
+    def _show(self, text: str) -> None:
+        """Put a text in the place of the one that a terminal shows."""
+        from rich.console import Console
+        from rich.live import Live
+        from rich.text import Text
+
+        if self._live is None:
+            self._progress.hide()
+            self._live = Live(console=Console(stderr=True), auto_refresh=False)
+            self._live.start()
+        self._live.update(Text(text), refresh=True)
+
 
 def _status(status: trials.Status, metric: str) -> list[str]:
-    eta = "" if status.eta is None or _over(status) else f", {_left(status.eta)} to go"
+    from augless.reports import words
+
     failed = f", {status.failed} failed" if status.failed else ""
-    lines = [f"{status.done} of {status.total} runs done{failed}{eta}"]
+    lines = [f"{status.done} of {status.total} runs done{failed}"]
+    if status.eta is not None and not _over(status):
+        left = "under a minute" if status.eta < 60 else words.duration(status.eta)
+        lines[0] += f", {left} to go"
     for run in status.running:
         score = "" if run.score is None else f", {run.score_name} {run.score:.2f}"
         job = run.job
@@ -90,19 +91,6 @@ def _named(job: trials.Job) -> str:
     return f"{job.method} ({tried})" if tried else job.method
 
 
-def _left(seconds: float) -> str:
-    return "under a minute" if seconds < 60 else duration(seconds)
-
-
-def duration(seconds: float) -> str:
-    """Say how long something takes, as well as that can be known."""
-    if seconds < 90:
-        count = max(1, round(seconds))
-        return "1 second" if count == 1 else f"{count} seconds"
-    minutes = seconds / 60
-    return f"{minutes:.0f} minutes" if minutes < 90 else f"{minutes / 60:.1f} hours"
-
-
 def _tried(job: trials.Job) -> str:
     from augless.recipes import reading
     from augless.trials import spelling
@@ -112,18 +100,10 @@ def _tried(job: trials.Job) -> str:
 
 def forecast(expected: trials.Forecast) -> dict[str, Any]:
     """Return a forecast for another program."""
+    parts = ("command", "corpus", "method", "seed", "purpose", "tried")
     runs = [
-        {
-            "command": run.job.command,
-            "corpus": run.job.corpus,
-            "method": run.job.method,
-            "seed": run.job.seed,
-            "purpose": run.job.purpose,
-            "tried": list(run.job.tried),
-            "seconds": run.seconds,
-            "done": run.share,
-            "note": run.note,
-        }
+        {part: getattr(run.job, part) for part in parts}
+        | {"seconds": run.seconds, "done": run.share, "note": run.note}
         for run in expected.runs
     ]
     return {"runs": runs, "seconds": expected.seconds, "jobs": expected.jobs}
@@ -131,6 +111,8 @@ def forecast(expected: trials.Forecast) -> dict[str, Any]:
 
 def listed(expected: trials.Forecast) -> str:
     """Return a forecast for a reader."""
+    from augless.reports.words import duration
+
     rows = [["corpus", "method", "seed", "for", "with", "", "time"]]
     for run in expected.runs:
         job = run.job
@@ -143,25 +125,23 @@ def listed(expected: trials.Forecast) -> str:
         for name, one in expected.measured.items()
     ]
     whole = [f"about {duration(expected.seconds)}"] if expected.seconds else []
-    unknown = sum(run.seconds is None for run in expected.runs)
-    if unknown:
+    if unknown := sum(run.seconds is None for run in expected.runs):
         whole.append(f"{unknown} could not be measured")
-    total = f"{len(expected.runs)} runs, {expected.jobs} at once: "
-    total += ", ".join(whole) or "all done"
+    total = f"{len(expected.runs)} runs, {expected.jobs} at once: {', '.join(whole) or 'all done'}"
     return "\n".join([terminal.table(rows, left=6), *measured, total])
 
 
-def failures(found: trials.Trial) -> Iterator[str]:
+def failures(trial: trials.Trial) -> Iterator[str]:
     """Yield a line for every combination and every method that failed, with its seeds."""
     from augless.trials import spelling
 
-    for method, corpora in found.chosen.items():
+    for method, corpora in trial.chosen.items():
         for corpus, choice in corpora.items():
             for tried in choice.failed:
                 what = f"{method} with {spelling.shortened(tried.values)}, on {corpus}"
                 yield f"tuning {what} failed: {_cut(str(tried.failure))}"
     seeds: dict[tuple[str, str, str], list[str]] = {}
-    for entry in found.entries:
+    for entry in trial.entries:
         if entry.failure is not None:
             key = (entry.method, entry.corpus, _cut(str(entry.failure)))
             seeds.setdefault(key, []).append(str(entry.seed))
