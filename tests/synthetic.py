@@ -288,12 +288,12 @@ class Reader(HTMLParser):
         return [attributes for tag, attributes in self.elements if tag == name]
 
 
-def gather(trial, human=None):
+def gather(trial):
     """Compare methods; a hundred test sets drawn tell as much here as two thousand."""
     with pytest.MonkeyPatch.context() as patch:
         whole = trials.table
         patch.setattr(trials, "table", lambda trial: whole(trial, resamples=100))
-        return evidence.gather(trial, human)
+        return evidence.gather(trial)
 
 
 def page_of(given, folder):

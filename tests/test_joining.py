@@ -9,7 +9,6 @@ import sys
 import pytest
 
 from augless import cli, reports, survey, trials
-from augless.reports import human
 from augless.survey import joining
 from rated import answer_all
 from synthetic import PAYLOAD, cell_of, gather, page_of, plan_of, synthetic
@@ -57,23 +56,26 @@ def made(trial, tmp_path):
     return surveyed(tmp_path / "survey", trial, {**systems, "rival.hyp": others})
 
 
+def counted(made, trial):
+    return joining.counted(made, trial.plan.methods, trial.plan.baseline)
+
+
 def joined(made, trial):
-    return joining.joined(made, trial.plan.methods, trial.plan.baseline)
+    return joining.beside(gather(trial), counted(made, trial))
 
 
 def test_human_scores_stand_beside_automatic_ones(trial, made, tmp_path):
-    said = joined(made, trial)
-    assert said.baseline == "plain", "that of the trial, not the survey's first system"
-    gathered = gather(trial, said)
-    table = human.table(gathered)
+    gathered = joined(made, trial)
+    values, table = gathered.human.values, gathered.human.table
+    assert values["baseline"] == "plain", "that of the trial, not the survey's first system"
     assert table.head == ["Method", "BLEU", "fluency", "relevance"]
     assert [line.name for line in table.lines] == ["plain", "exponential", "Human"]
     plain, law, people = table.lines
-    counted = survey.tally(made, baseline="plain", resamples=500)
-    mean = counted.scales[0].row("exponential").mean
+    whole = survey.tally(made, baseline="plain", resamples=500)
+    mean = whole.scales[0].row("exponential").mean
     assert law.cells[1].line == f"{mean.value:.2f} ({mean.low:.2f} to {mean.high:.2f}) ▲"
-    rating = said.scales[0].ratings["exponential"]
-    assert rating.count == 40 and rating.p < 0.05
+    rating = values["scales"][0]["ratings"]["exponential"]
+    assert rating["count"] == 40 and rating["p"] < 0.05
     assert "▲" not in plain.cells[1].line and people.cells[0].text == ""
     assert people.small == "written by people"
     cell = gathered.studies[0].row("exponential").cell
@@ -101,27 +103,27 @@ def test_human_scores_stand_beside_automatic_ones(trial, made, tmp_path):
 def test_texts_that_are_not_of_the_trial_are_noticed(trial, tmp_path):
     systems = {"exponential": outputs(trial, "exponential")}
     strange = [f"another {k}" for k in range(60)]
-    said = joined(surveyed(tmp_path / "s", trial, systems, sources=strange), trial)
+    said = counted(surveyed(tmp_path / "s", trial, systems, sources=strange), trial)
     assert said.baseline == "exponential", "the only one there is"
-    remarks = human.table(gather(trial, said)).remarks
+    remarks = joining.beside(gather(trial), said).human.table.remarks
     assert any(remark.startswith("20 of 20 items have a source that is not") for remark in remarks)
     silent = dataclasses.replace(trial, sources={})
-    remarks = human.table(gather(silent, said)).remarks
+    remarks = joining.beside(gather(silent), said).human.table.remarks
     assert not any("source that is not" in remark for remark in remarks), "nobody knows"
 
 
 def test_of_several_corpora_that_of_the_rated_texts_is_shown(tmp_path):
     plan = plan_of(("plain", "exponential"), ("toy", "other"), seeds=(1, 2))
     several = synthetic(plan, sentences=30)
-    said = joined(surveyed(tmp_path / "s", several, {"plain": outputs(several, "plain")}), several)
-    found = gather(several, said)
-    table = human.table(found)
+    systems = {"plain": outputs(several, "plain")}
+    found = joined(surveyed(tmp_path / "s", several, systems), several)
+    table = found.human.table
     assert table.head[1] == "BLEU"
     value = found.study("toy").row("plain").cell.mean
     assert cell_of(table, "plain", "BLEU").text.startswith(f"{value:.2f} ± ")
-    unknown = dataclasses.replace(said, sources=("elsewhere",))
-    head = human.table(gather(several, unknown)).head
-    assert head[1:3] == ["BLEU, toy", "BLEU, other"]
+    elsewhere = [f"another {k}" for k in range(30)]
+    unknown = joined(surveyed(tmp_path / "u", several, systems, sources=elsewhere), several)
+    assert unknown.human.table.head[1:3] == ["BLEU, toy", "BLEU, other"]
 
 
 def test_systems_scales_and_annotators_with_any_name_stay_text(trial, tmp_path):
@@ -132,14 +134,15 @@ def test_systems_scales_and_annotators_with_any_name_stay_text(trial, tmp_path):
         "title": nasty,
     }
     systems = {"plain": outputs(trial, "plain"), nasty: outputs(trial, "exponential")}
-    said = joined(surveyed(tmp_path / "s", trial, systems, better=nasty, **options), trial)
-    page = page_of(gather(trial, said), tmp_path / "r")
+    said = counted(surveyed(tmp_path / "s", trial, systems, better=nasty, **options), trial)
+    gathered = joining.beside(gather(trial), said)
+    page = page_of(gathered, tmp_path / "r")
     assert page.open == [] and page.tags("script") == [{}] and not page.tags("img")
     assert page.text.count(nasty) >= 2
-    assert "<script>" not in reports.markdown(gather(trial, said))
-    assert not {*"<>"} & {*reports.latex(gather(trial, said)).split("\n", 1)[1]}
-    bell = dataclasses.replace(said, notes=("\x1b[31m",))
-    assert "\x1b" not in reports.text(gather(trial, bell))
+    assert "<script>" not in reports.markdown(gathered)
+    assert not {*"<>"} & {*reports.latex(gathered).split("\n", 1)[1]}
+    bell = joining.beside(gathered, dataclasses.replace(said, notes=["\x1b[31m"]))
+    assert "\x1b" not in reports.text(bell)
 
 
 # The verb

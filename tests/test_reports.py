@@ -657,7 +657,7 @@ def test_a_sweep_is_drawn_over_its_knob(tmp_path):
     methods = {n: trials.Method(series="C1", at=points.get(n)) for n in names}
     plan = plan_of(methods, seeds=(1, 2), view="sweep")
     found = gather(synthetic(plan, sentences=20))
-    figure = figures.sweep(found.studies[0], plan)
+    figure = figures.sweep(plan, found.studies[0])
     assert [panel.title for panel in figure.panels] == ["C1"]
     assert " at 0.1, " in figure.panels[0].description
     assert len(figure.panels[0].dots) == 3
@@ -725,9 +725,9 @@ def test_marks_cut_no_letter_from_what_combines_with_it(hypothesis, reference, o
 
 def test_examples_are_chosen_by_what_they_do_to_the_score(gathered):
     study = gathered.studies[0]
-    seed, kinds = examples.chosen(study, "exponential")
+    seed, kinds = examples.chosen("exponential", study)
     assert seed == 1 and list(kinds) == ["Largest gains", "Largest losses", "Drawn at random"]
-    assert examples.chosen(study, "exponential") == (seed, kinds)
+    assert examples.chosen("exponential", study) == (seed, kinds)
     numbers = [example.number for chosen in kinds.values() for example in chosen]
     assert len(numbers) == len({*numbers}) == 9
     both = [study.row(m).records[1] for m in ("exponential", "plain")]

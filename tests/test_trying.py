@@ -14,6 +14,7 @@ import pytest
 from augless import cli, trials
 from augless.cli import terminal, trying, watching
 from augless.recipes import reading
+from augless.reports import words
 from augless.trials import running, spelling
 from support import alive, descendants, own_files, until
 
@@ -217,7 +218,7 @@ def test_nothing_but_failures_is_a_failure_with_a_table_and_a_page(faked):
 def test_a_failed_run_is_in_the_exit_code_one_of_tuning_too(faked, monkeypatch):
     found = trial_of({method: LOST if method == ("matched", 2) else None for method in METHODS})
     entries = [replace(e, record=None if e.failure else object()) for e in found.entries]
-    monkeypatch.setattr(trying, "_report", lambda *_: None)
+    monkeypatch.setattr(trying, "present", lambda *_: None)
     assert faked(replace(found, entries=entries))[0] == 7
     assert faked(replace(found, entries=entries[:3]))[0] == 0
     # So is one that tuning tried, though every run of the plan is done.
@@ -328,7 +329,7 @@ def test_values_are_shortened_as_far_as_they_can_be_told_apart():
     ],
 )
 def test_no_time_is_said_to_be_none(seconds, said):
-    assert watching.duration(seconds) == said
+    assert words.duration(seconds) == said
 
 
 # Beforehand

@@ -11,85 +11,57 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from augless import storage
 from augless.cli import options, terminal, watching
 from augless.errors import code_of_all
+from augless.knobs import Within
 
 if TYPE_CHECKING:
     from augless import trials
-    from augless.reports import human
+    from augless.survey import Tally
 
 
 _PLANS = options.completing("trials", "shipped")
-PlanName = Annotated[
-    str | None,
-    typer.Argument(help="A shipped plan's name, or a .toml file.", autocompletion=_PLANS),
-]
-PlanOrFolder = Annotated[
-    str | None,
-    typer.Argument(
-        metavar="plan",
-        help="A trial's folder, a shipped plan's name, or a .toml file.",
-        autocompletion=_PLANS,
-    ),
-]
 Small = Annotated[
     bool,
-    typer.Option(
-        "--small",
-        "--quick",
-        help="At the plan's scale for a laptop; on own files, a first answer in some 10 minutes.",
-    ),
+    "At the plan's scale for a laptop; on own files, a first answer in some 10 minutes.",
+    "--small",
+    "--quick",
 ]
-Out = Annotated[Path, typer.Option(help="Where trials are kept.")]
+Out = Annotated[Path, "Where trials are kept."]
 Records = Annotated[
     Path | None,
-    typer.Option(
-        exists=True, file_okay=False, help="A folder with records of runs that count as done."
-    ),
+    "A folder with records of runs that count as done.",
+    {"exists": True, "file_okay": False},
 ]
-Jobs = Annotated[
-    int | None,
-    typer.Option(min=1, max=1024, help="Runs at once; else as many as there are cores."),
-]
-Threads = Annotated[int, typer.Option(min=1, max=1024, help="Threads of each run.")]
-DryRun = Annotated[
-    bool, typer.Option("--dry-run", help="List the runs and how long they will take.")
-]
-WritePlan = Annotated[
-    Path | None,
-    typer.Option(metavar="FILE", help="Write the plan to a file to edit; run nothing."),
-]
-Files = Annotated[tuple[Path, Path] | None, typer.Option(metavar="SOURCE TARGET")]
-Rivals = Annotated[
-    bool,
-    typer.Option(
-        "--rivals",
-        help="With own files: compare with masked-LM, back-translation, word edits and R-Drop.",
-    ),
-]
+Files = Annotated[tuple[Path, Path] | None, None, "SOURCE TARGET"]
 _PLAN = "plan.toml"  # which a trial leaves in its folder
-_Given = dict[str, tuple[Path, Path] | None]
+_Files = dict[str, tuple[Path, Path]]
 
 
 def trial(
-    plan: PlanName = None,
+    plan: Annotated[str | None, "A shipped plan's name, or a .toml file.", _PLANS] = None,
     overrides: options.Overrides = None,
+    *,
     small: Small = False,
-    jobs: Jobs = None,
-    threads: Threads = 1,
+    jobs: Annotated[
+        int | None, "Runs at once; else as many as there are cores.", Within(1, 1024)
+    ] = None,
+    threads: Annotated[int, "Threads of each run.", Within(1, 1024)] = 1,
     out: Out = Path("trials"),
     records: Records = None,
     device: options.Device = "cpu",
     max_minutes: options.MaxMinutes = math.inf,
-    dry_run: DryRun = False,
-    write_plan: WritePlan = None,
+    dry_run: Annotated[bool, "List the runs and how long they will take."] = False,
+    write_plan: Annotated[
+        Path | None, "Write the plan to a file to edit; run nothing.", "FILE"
+    ] = None,
     train: Files = None,
     valid: Files = None,
     test: Files = None,
-    rivals: Rivals = False,
+    rivals: Annotated[
+        bool, "With own files: compare with masked-LM, back-translation, word edits and R-Drop."
+    ] = False,
     as_json: options.Json = False,
 ) -> None:
     """Compare methods: train each with several seeds, write a page.
@@ -108,7 +80,7 @@ def trial(
     """
     from augless import trials
 
-    files = {"train": train, "valid": valid, "test": test}
+    files = _given(train=train, valid=valid, test=test)
     chosen = _chosen(plan, overrides or [], small, files, rivals)
     root = _root(out, chosen, files)
     if write_plan is not None:
@@ -137,7 +109,7 @@ def trial(
             stop=stop,
             on_status=live,
         )
-    _report(tried, root, as_json)
+    present(tried, root, as_json)
     if not all(entry.record or entry.failure for entry in tried.entries):
         status = live.last
         assert status is not None  # a trial ends with one
@@ -149,8 +121,11 @@ def trial(
 
 
 def report(
-    plan: PlanOrFolder = None,
+    plan: Annotated[
+        str | None, "A trial's folder, a shipped plan's name, or a .toml file.", "plan", _PLANS
+    ] = None,
     overrides: options.Overrides = None,
+    *,
     small: Small = False,
     out: Out = Path("trials"),
     records: Records = None,
@@ -159,10 +134,8 @@ def report(
     test: Files = None,
     survey: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FOLDER",
-            help="A survey, whose ratings stand beside the scores of methods of the same name.",
-        ),
+        "A survey, whose ratings stand beside the scores of methods of the same name.",
+        "FOLDER",
     ] = None,
     as_json: options.Json = False,
 ) -> None:
@@ -178,29 +151,29 @@ def report(
     """
     from augless import recipes, trials
 
-    files = {"train": train, "valid": valid, "test": test}
+    files = _given(train=train, valid=valid, test=test)
     folder = None if plan is None else _folder(plan)
     if folder is not None:
         plan = str(folder / _PLAN)
     chosen = _chosen(plan, overrides or [], small, files)
     root = folder or _root(out, chosen, files)
-    people = None if survey is None else _rated(survey, chosen)
+    ratings = None if survey is None else _rated(survey, chosen)
     done = trials.collect(chosen, root=root, records=records)
     if not any(entry.record or entry.failure for entry in done.entries):
         raise recipes.BadRecipe(
             f"no run of {chosen.name} that counts is done below {root}; start augless trial"
         )
-    _report(done, root, as_json, people)
+    present(done, root, as_json, ratings)
 
 
-def _rated(folder: Path, plan: trials.Plan) -> human.Human:
+def _rated(folder: Path, plan: trials.Plan) -> Tally:
     """Count a survey, for a trial's page."""
     from augless import survey
     from augless.survey import joining
 
     opened = survey.Survey.open(folder)
     with terminal.stage("counting"):
-        return joining.joined(opened, plan.methods, plan.baseline)
+        return joining.counted(opened, plan.methods, plan.baseline)
 
 
 def _folder(plan: str) -> Path | None:
@@ -215,26 +188,29 @@ def _folder(plan: str) -> Path | None:
     return None
 
 
-def _chosen(
-    plan: str | None,
-    overrides: list[str],
-    small: bool,
-    files: _Given,
-    rivals: bool = False,
-) -> trials.Plan:
-    from augless import recipes, trials
+def _given(**files: tuple[Path, Path] | None) -> dict[str, tuple[Path, Path]]:
+    """Return which files of one's own were given: split -> source and target."""
+    from augless import recipes
 
-    for split, pair in files.items():
-        if pair is not None and (path := next((p for p in pair if str(p).startswith("-")), None)):
+    given = {split: pair for split, pair in files.items() if pair is not None}
+    for split, pair in given.items():
+        if path := next((path for path in map(str, pair) if path.startswith("-")), ""):
             raise recipes.BadRecipe(
                 f"--{split} takes two files, source and target, not {path}; "
                 f"such as --{split} {split}.de {split}.en"
             )
-    given = {split: pair for split, pair in files.items() if pair is not None}
+    return given
+
+
+def _chosen(
+    plan: str | None, overrides: list[str], small: bool, files: _Files, rivals: bool = False
+) -> trials.Plan:
+    from augless import recipes, trials
+
     if plan is not None and "=" in plan:  # no plan, and a change right away
         overrides, plan = [plan, *overrides], None
     if plan is not None:
-        if given:
+        if files:
             raise recipes.BadRecipe(
                 f"give a plan ({plan}) or your own files, not both; "
                 "--train, --valid and --test take two files each"
@@ -242,19 +218,16 @@ def _chosen(
         if rivals:
             raise recipes.BadRecipe("--rivals goes with your own files; a plan lists its methods")
         return trials.Plan.load(plan, overrides, small=small)
-    if len(given) < len(files):
+    if len(files) < 3:
         raise recipes.BadRecipe(
             "give a plan, or all of --train, --valid and --test with two files each\n"
             f"plans: {', '.join(trials.shipped())}"
         )
-    endings = [_ending(path) for path in given["train"]]
+    endings = [_ending(path) for path in files["train"]]
     alike = len({*endings}) < len(endings)  # as of a.src.txt and a.tgt.txt: no languages
-    languages = ["source", "target"] if alike else endings
     return trials.own(
-        train=given["train"],
-        valid=given["valid"],
-        test=given["test"],
-        languages=languages,
+        **files,
+        languages=["source", "target"] if alike else endings,
         changes=overrides,
         quick=small,
         rivals=rivals,
@@ -269,16 +242,14 @@ def _ending(path: Path) -> str:
     return Path(name).suffix.removeprefix(".") or "text"
 
 
-def _root(out: Path, plan: trials.Plan, files: _Given) -> Path:
+def _root(out: Path, plan: trials.Plan, files: _Files) -> Path:
     """Return where a trial is kept; of own files it has the name of their folder."""
-    paths = [os.fsencode(path.absolute()) for pair in files.values() if pair for path in pair]
-    name = f"{plan.name}-small" if plan.small else plan.name
-    if paths:
-        assert files["train"] is not None
-        home = re.sub(r"[^\w-]+", "-", files["train"][0].absolute().parent.name).strip("-") or "own"
-        digest = hashlib.sha256(bytes(1).join(paths)).hexdigest()[:6]
-        name = f"{home}-quick-{digest}" if plan.small else f"{home}-{digest}"
-    return out / name
+    if not files:
+        return out / (f"{plan.name}-small" if plan.small else plan.name)
+    home = re.sub(r"[^\w-]+", "-", files["train"][0].absolute().parent.name).strip("-") or "own"
+    paths = [os.fsencode(path.absolute()) for pair in files.values() for path in pair]
+    digest = hashlib.sha256(bytes(1).join(paths)).hexdigest()[:6]
+    return out / (f"{home}-quick-{digest}" if plan.small else f"{home}-{digest}")
 
 
 def _warn(root: Path, plan: trials.Plan) -> None:
@@ -296,14 +267,15 @@ def _warn(root: Path, plan: trials.Plan) -> None:
         )
 
 
-def _report(
-    trial: trials.Trial, root: Path, as_json: bool, people: human.Human | None = None
-) -> None:
+def present(trial: trials.Trial, root: Path, as_json: bool, ratings: Tally | None = None) -> None:
     """Write the page and print the table, or all of it as JSON; name what failed."""
     from augless import reports
+    from augless.survey import joining
 
     with terminal.stage("comparing"):
-        evidence = reports.gather(trial, people)
+        evidence = reports.gather(trial)
+        if ratings is not None:
+            evidence = joining.beside(evidence, ratings)
         page = reports.report(evidence, storage.inside(root, "report"))
     if as_json:
         print(terminal.as_json({"page": str(page), **reports.summary(evidence), **_runs(trial)}))

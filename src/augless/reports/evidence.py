@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from augless import metrics, trials
 from augless.reports import treatments
 from augless.reports.treatments import Treatment
 
 if TYPE_CHECKING:
-    from augless.reports.human import Human
+    from augless.reports.tables import Table
 
 Role = Literal["baseline", "control", "method"]
 Verdict = Literal["better", "worse", "open"]
@@ -138,6 +138,15 @@ class Study:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Human:
+    """What people said of the methods; `survey` fills it in."""
+
+    table: Table
+    values: dict[str, Any]
+    """all numbers, for JSON"""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Evidence:
     """A trial with its numbers, by corpus."""
 
@@ -187,11 +196,11 @@ class Evidence:
         return self.telling.verdict(contrast)
 
 
-def gather(trial: trials.Trial, human: Human | None = None) -> Evidence:
+def gather(trial: trials.Trial) -> Evidence:
     """Compare what is to be compared, and sort it by corpus."""
     table, colours = trials.table(trial), styles(trial.plan)
     studies = [_study(trial, table, colours, corpus) for corpus in table.corpora]
-    return Evidence(trial=trial, table=table, styles=colours, studies=studies, human=human)
+    return Evidence(trial=trial, table=table, styles=colours, studies=studies)
 
 
 def role(plan: trials.Plan, method: str) -> Role:

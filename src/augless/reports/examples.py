@@ -87,7 +87,7 @@ def shortened(text: str) -> str:
     return text if len(text) <= LONGEST else text[:LONGEST] + " …"
 
 
-def chosen(study: Study, focus: str | None) -> tuple[int, dict[str, list[Example]]] | None:
+def chosen(focus: str | None, study: Study) -> tuple[int, dict[str, list[Example]]] | None:
     """Choose examples of a corpus: the largest gains, the largest losses, and random ones.
 
     Returns the seed whose outputs are shown, the first that both the baseline and the method have,

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from augless import runs, trials
-from augless.reports import advice, answers, costs, human, naming, tables
+from augless.reports import advice, answers, costs, naming, tables
 from augless.reports.evidence import Evidence, Row, Study
 from augless.reports.words import MINUS
 from augless.trials.summary import SIDES
@@ -49,7 +49,8 @@ def _main(evidence: Evidence) -> list[tables.Table]:
         table = tables.results(evidence, study)
         said = [table.legend, *_below(table), *evidence.trial.selection]
         listed.append(replace(table, legend=" ".join(said)))
-    return [table for table in (*listed, human.table(evidence)) if table is not None]
+    listed += [evidence.human.table] if evidence.human else []
+    return [table for table in listed if table is not None]
 
 
 def _below(table: tables.Table) -> list[str]:
@@ -173,7 +174,7 @@ def summary(evidence: Evidence) -> dict[str, Any]:
         "overall": overall,
         "seeds_needed": {c: dataclasses.asdict(one) for c, one in evidence.table.needed.items()},
         "corpora": corpora,
-        "human": dataclasses.asdict(evidence.human) if evidence.human else None,
+        "human": evidence.human.values if evidence.human else None,
     }
     return {key: runs.finite(value) for key, value in whole.items()}
 

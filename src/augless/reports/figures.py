@@ -167,7 +167,7 @@ def learning(study: Study) -> Figure | None:
     return Figure(panels=panels, caption=caption)
 
 
-def sweep(study: Study, plan: trials.Plan) -> Figure | None:
+def sweep(plan: trials.Plan, study: Study) -> Figure | None:
     """Draw the test score against the knob that a plan varies, a line per series."""
     series: dict[str, dict[float, list[float]]] = {}
     for row in study.rows:

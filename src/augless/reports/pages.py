@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Mapping
 from functools import partial
 from importlib import metadata, resources
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from augless.reports import (
     advice,
@@ -18,18 +18,16 @@ from augless.reports import (
     costs,
     examples,
     figures,
-    human,
     naming,
     tables,
     words,
 )
-from augless.reports.evidence import Evidence, Study
+from augless.reports.evidence import Evidence
 
 if TYPE_CHECKING:
     import jinja2
     from markupsafe import Markup
 
-Thing = TypeVar("Thing")
 FLAT = 0.01  # share of the spread within batches of a control that gives a batch one weight
 NOTES_SHOWN = 4  # notes on corpora that stand before the tables
 
@@ -38,59 +36,48 @@ def page(evidence: Evidence) -> str:
     """Return the page."""
     from markupsafe import Markup
 
-    def by_corpus(make: Callable[[Study], Thing | None]) -> list[tuple[str, Thing]]:
-        made = ((study.corpus, make(study)) for study in evidence.studies)
+    def by_corpus(make: Callable[..., Any], *given: Any) -> list[tuple[str, Any]]:
+        """Make something of every corpus that there is something to show of."""
+        made = ((study.corpus, make(*given, study)) for study in evidence.studies)
         return [(corpus, thing) for corpus, thing in made if thing is not None]
 
-    counter = itertools.count(1)
-    plan, entries, answer = evidence.plan, evidence.trial.entries, answers.of(evidence)
+    counter, answer = itertools.count(1), answers.of(evidence)
+    trial, records = evidence.trial, evidence.records
     script = (resources.files("augless.reports") / "page.js").read_text("utf-8")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    made = {
-        "fresh": lambda: f"p{next(counter)}",
-        "evidence": evidence,
-        "plan": plan,
-        "trial": evidence.trial,
-        "answer": answer,
-        "folded": len(evidence.studies) > 1 and len(answer.by_corpus) > NOTES_SHOWN,
-        "advice": advice.of(evidence),
-        "coloured": partial(coloured, styles=evidence.styles),
-        "duration": words.duration,
-        "joined": words.joined,
-        "tuning": sum(sum(tables.tuned(evidence, corpus).values()) for corpus in plan.recipes),
-        "watched": any(study.watched for study in evidence.studies),
-        "controls": _controls(evidence),
-        "described": naming.described(evidence),
-        "changes": {method: _changes(evidence, method) for method in plan.methods},
-        "overview": tables.overview(evidence),
-        "forest": figures.forest(evidence),
-        "studies": by_corpus(lambda study: study),
-        "differences": figures.differences,
-        "results": partial(tables.results, evidence),
-        "treatments": tables.treatments,
-        "scores": partial(tables.scores, evidence),
-        "human": human.table(evidence),
-        "costs": by_corpus(partial(costs.table, evidence)),
-        "cost_figure": partial(costs.figure, evidence),
-        "figures": {
-            "sweep": by_corpus(partial(figures.sweep, plan=plan)),
-            "learning": by_corpus(figures.learning),
-            "weights": by_corpus(figures.weights),
-            "losses": by_corpus(figures.losses),
-            "quality": by_corpus(buckets.quality),
-        },
-        "examples": by_corpus(partial(examples.chosen, focus=answer.method)),
-        "tried": tables.tried(evidence),
-        "signatures": _signatures(evidence),
-        "corpora": dict.fromkeys((e.corpus, e.record.corpus) for e in entries if e.record),
-        "files": dict.fromkeys((f.name, f.sha256) for r in evidence.records for f in r.inputs),
-        "versions": dict.fromkeys(v for r in evidence.records for v in r.versions.items()),
-        "version": metadata.version("augless"),
-        "script": Markup(script),  # a file of ours
-        # The one script that may run, for the page's Content-Security-Policy.
-        "script_hash": f"sha256-{digest}",
-    }
-    return _environment().get_template("page.html").render(made)
+    return (
+        _environment()
+        .get_template("page.html")
+        .render(
+            evidence=evidence,
+            plan=evidence.plan,
+            trial=trial,
+            answer=answer,
+            advice=advice.of(evidence),
+            folded=len(evidence.studies) > 1 and len(answer.by_corpus) > NOTES_SHOWN,
+            by_corpus=by_corpus,
+            coloured=partial(coloured, evidence.styles),
+            fresh=lambda: f"p{next(counter)}",
+            tables=tables,
+            figures=figures,
+            buckets=buckets,
+            costs=costs,
+            examples=examples,
+            words=words,
+            described=naming.described(evidence),
+            changes={method: _changes(evidence, method) for method in evidence.styles},
+            controls=_controls(evidence),
+            tuning=sum(one.seconds for of in trial.chosen.values() for one in of.values()),
+            signatures=_signatures(evidence),
+            corpora=dict.fromkeys((e.corpus, e.record.corpus) for e in trial.entries if e.record),
+            files=dict.fromkeys((file.name, file.sha256) for r in records for file in r.inputs),
+            versions=dict.fromkeys(pair for r in records for pair in r.versions.items()),
+            version=metadata.version("augless"),
+            script=Markup(script),  # a file of ours
+            # The one script that may run, for the page's Content-Security-Policy.
+            script_hash=f"sha256-{digest}",
+        )
+    )
 
 
 def forest(evidence: Evidence) -> str:
@@ -116,7 +103,7 @@ def _environment() -> jinja2.Environment:
     )
 
 
-def coloured(sentence: str, styles: Mapping[str, str]) -> Markup:
+def coloured(styles: Mapping[str, str], sentence: str) -> Markup:
     """Give the names of methods in a sentence their colours."""
     from markupsafe import Markup
 
