@@ -44,7 +44,7 @@ def files(tmp_path, monkeypatch):
 
 
 def scored(capsys, *hypotheses, metric=("bleu",), **given):
-    scoring.score([*hypotheses], ["ref"], [*metric], as_json=True, **given)
+    scoring.score([*hypotheses], references=["ref"], metric=[*metric], as_json=True, **given)
     out, err = capsys.readouterr()
     return json.loads(out), err
 
@@ -56,7 +56,7 @@ def test_seeds_are_compared_by_the_two_way_model(files, capsys):
     assert one["p"] == one["corrected_p"] < 0.05
     assert one["estimate"] == pytest.approx((one["low"] + one["high"]) / 2)
     assert said == "" and found["bleu"]["notes"] == []
-    scoring.score(["a=a1,a2,a3", "b=b1,b2,b3"], ["ref"], ["bleu"])
+    scoring.score(["a=a1,a2,a3", "b=b1,b2,b3"], references=["ref"], metric=["bleu"])
     head, first, second, *_ = capsys.readouterr().out.splitlines()
     assert "95 % interval" in head and "minimum detectable effect" in head
     assert "differs" in second and "differs" not in first

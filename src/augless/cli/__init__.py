@@ -16,6 +16,7 @@ import typer
 from augless.cli import (
     augmenting,
     describing,
+    options,
     preparing,
     scoring,
     surveying,
@@ -60,17 +61,20 @@ def root(
     """
 
 
-app.command()(preparing.prepare)
-app.command()(augmenting.augment)
-app.command()(augmenting.neighbours)
-app.command()(training.train)
-app.command()(writing.generate)
-app.command()(scoring.score)
-app.command()(trying.trial)
-app.command()(trying.report)
+for verb in (
+    preparing.prepare,
+    augmenting.augment,
+    augmenting.neighbours,
+    training.train,
+    writing.generate,
+    scoring.score,
+    trying.trial,
+    trying.report,
+):
+    options.verb(app)(verb)
 app.add_typer(surveying.app, name="survey")
-app.command("list")(describing.list_)
-app.command()(describing.doctor)
+options.verb(app, "list")(describing.list_)
+options.verb(app)(describing.doctor)
 
 
 def main() -> None:

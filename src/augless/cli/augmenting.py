@@ -9,10 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from augless.cli import options, terminal, training
-from augless.knobs import Among
+from augless.knobs import Among, AtLeast, Within
 
 if TYPE_CHECKING:
     from augless import augmentation, recipes
@@ -31,15 +29,11 @@ class _Asked:
 
 
 _AUGMENTERS = options.completing("augmentation", "AUGMENTERS")
-Augmenting = Annotated[
-    str, typer.Argument(help="How; see augless list augmenters.", autocompletion=_AUGMENTERS)
-]
+Augmenting = Annotated[str, "How; see augless list augmenters.", _AUGMENTERS]
 Knobs = Annotated[
     list[str] | None,
-    typer.Argument(
-        metavar="[KEY=VALUE]...",
-        help="Knobs of the augmenter, such as rate=0.2, and what to change in the recipe.",
-    ),
+    "Knobs of the augmenter, such as rate=0.2, and what to change in the recipe.",
+    "[KEY=VALUE]...",
 ]
 
 
@@ -47,20 +41,15 @@ def augment(
     augmenter: Augmenting,
     recipe: options.Recipe,
     overrides: Knobs = None,
-    out: Annotated[
-        Path, typer.Option(help="The folder to make; it appears when it is whole.")
-    ] = ...,  # type: ignore[assignment]  # typer's way to say that it must be given
-    seed: Annotated[int, typer.Option(min=0, max=2**63 - 1, help="Decides every draw.")] = 1,
-    workers: Annotated[
-        int, typer.Option(min=1, max=256, help="Processes; they change no byte.")
-    ] = 1,
-    data: Annotated[
-        Path, typer.Option(help="Where prepared corpora and an endpoint's answers are kept.")
-    ] = Path("data"),
-    runs: Annotated[Path, typer.Option(help="Where a reverse model is trained.")] = Path("runs"),
-    download: Annotated[
-        bool, typer.Option("--download", help="Fetch a model that is not here from its hub.")
-    ] = False,
+    *,
+    out: Annotated[Path, "The folder to make; it appears when it is whole."],
+    seed: Annotated[int, "Decides every draw.", Within(0, 2**63 - 1)] = 1,
+    workers: Annotated[int, "Processes; they change no byte.", Within(1, 256)] = 1,
+    data: Annotated[Path, "Where prepared corpora and an endpoint's answers are kept."] = Path(
+        "data"
+    ),
+    runs: Annotated[Path, "Where a reverse model is trained."] = Path("runs"),
+    download: Annotated[bool, "Fetch a model that is not here from its hub."] = False,
     device: options.Device = "auto",
     threads: options.Threads = None,
     as_json: options.Json = False,
@@ -207,14 +196,13 @@ def _command(
 
 
 def neighbours(
-    run: Annotated[Path, typer.Argument(help="A trained run's folder.", readable=False)],
-    augmented: Annotated[Path, typer.Argument(help="A folder that augment made.", readable=False)],
-    out: Annotated[
-        Path, typer.Option(help="The folder to write to; files of the same names are replaced.")
-    ] = Path("neighbours"),
-    limit: Annotated[
-        int, typer.Option(min=20, help="Original pairs that are looked at, at most.")
-    ] = 2000,
+    run: Annotated[Path, "A trained run's folder."],
+    augmented: Annotated[Path, "A folder that augment made."],
+    *,
+    out: Annotated[Path, "The folder to write to; files of the same names are replaced."] = Path(
+        "neighbours"
+    ),
+    limit: Annotated[int, "Original pairs that are looked at, at most.", AtLeast(20)] = 2000,
     device: options.Device = "auto",
     threads: options.Threads = None,
     as_json: options.Json = False,

@@ -14,8 +14,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_origin
 
-import typer
-
 from augless.cli import options, terminal
 
 if TYPE_CHECKING:
@@ -51,7 +49,8 @@ EXTRAS = {
 
 
 def list_(
-    kind: Annotated[str | None, typer.Argument(help=f"{', '.join(KINDS)}; else all.")] = None,
+    kind: Annotated[str | None, f"{', '.join(KINDS)}; else all."] = None,
+    *,
     as_json: options.Json = False,
 ) -> None:
     """Show what can be chosen, with knobs, defaults and meanings.
@@ -133,7 +132,7 @@ def _default(knob: knobs.Knob) -> str:
     return "none" if value is None else str(value)
 
 
-def doctor(as_json: options.Json = False) -> None:
+def doctor(*, as_json: options.Json = False) -> None:
     """Check versions, devices, threads, disk and extras.
 
     Example:

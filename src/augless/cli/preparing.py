@@ -5,8 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from augless.cli import options, terminal
 
 if TYPE_CHECKING:
@@ -16,11 +14,10 @@ if TYPE_CHECKING:
 def prepare(
     recipe: options.Recipe,
     overrides: options.Overrides = None,
-    out: Annotated[Path, typer.Option(help="Where prepared corpora are kept.")] = Path("data"),
+    *,
+    out: Annotated[Path, "Where prepared corpora are kept."] = Path("data"),
     workers: options.Workers = 1,
-    download: Annotated[
-        bool, typer.Option("--download", help="Fetch the files of a public corpus first.")
-    ] = False,
+    download: Annotated[bool, "Fetch the files of a public corpus first."] = False,
     verbose: options.Verbose = False,
     as_json: options.Json = False,
 ) -> None:

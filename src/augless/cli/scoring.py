@@ -9,8 +9,6 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from augless.cli import options, terminal, writing
 
 if TYPE_CHECKING:
@@ -24,32 +22,23 @@ _METRICS = options.completing("metrics", "METRICS")
 
 def score(
     hypotheses: Annotated[
-        list[str] | None,
-        typer.Argument(help="FILE, or NAME=FILE,FILE,... with a file for each seed; - is stdin."),
+        list[str] | None, "FILE, or NAME=FILE,FILE,... with a file for each seed; - is stdin."
     ] = None,
-    references: Annotated[
-        list[str] | None, typer.Option("--references", "-r", help="What a person wrote.")
-    ] = None,
+    *,
+    references: Annotated[list[str] | None, "What a person wrote.", "--references", "-r"] = None,
     metric: Annotated[
         list[str] | None,
-        typer.Option(
-            "--metric",
-            "-m",
-            help="May come several times; bleu and chrf if not given. See augless list metrics.",
-            autocompletion=_METRICS,
-        ),
+        "May come several times; bleu and chrf if not given. See augless list metrics.",
+        "--metric",
+        "-m",
+        _METRICS,
     ] = None,
-    language: Annotated[
-        str, typer.Option(help="Whose rules tokenise, for metrics that do.")
-    ] = "en",
-    baseline: Annotated[
-        str | None, typer.Option(help="The system others are compared with; else the first.")
-    ] = None,
+    language: Annotated[str, "Whose rules tokenise, for metrics that do."] = "en",
+    baseline: Annotated[str | None, "The system others are compared with; else the first."] = None,
     run: Annotated[
-        list[str] | None,
-        typer.Option(help="For perplexity: RUN, or NAME=RUN,RUN,... with one for each seed."),
+        list[str] | None, "For perplexity: RUN, or NAME=RUN,RUN,... with one for each seed."
     ] = None,
-    source: Annotated[str | None, typer.Option(help="The source lines, for perplexity.")] = None,
+    source: Annotated[str | None, "The source lines, for perplexity."] = None,
     as_json: options.Json = False,
 ) -> None:
     """Score generated text, and say whether systems differ.

@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from augless.cli import options, terminal, writing
+from augless.knobs import AtLeast, Within
 
 if TYPE_CHECKING:
     from augless import survey
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
-Folder = Annotated[Path, typer.Argument(help="The folder of a survey.")]
+Folder = Annotated[Path, "The folder of a survey."]
 PASSWORD = "AUGLESS_SURVEY_PASSWORD"
 _PACE = 10.0  # seconds that a text takes, about
 
@@ -36,59 +37,35 @@ def root() -> None:
     """
 
 
-Systems = Annotated[
-    list[str] | None,
-    typer.Option(
-        metavar="FILE ...",
-        help="What systems wrote, line for line: FILE, or NAME=FILE; others may follow.",
-    ),
-]
-Scales = Annotated[
-    list[str] | None,
-    typer.Option(
-        help="fluency, relevance, adequacy, or NAME=QUESTION of your own; may come again. "
-        "fluency,relevance if not given."
-    ),
-]
-Gold = Annotated[
-    Path | None,
-    typer.Option(help='Texts of known rating, a JSON object a line: source, text, "scores".'),
-]
-Instructions = Annotated[
-    Path | None, typer.Option(help="Text that annotators read before they start.")
-]
-Repeats = Annotated[
-    int, typer.Option(min=0, help="Texts shown twice to each, for self-consistency.")
-]
-Degraded = Annotated[int, typer.Option(min=0, help="Spoilt texts, to catch those who do not read.")]
-
-
-@app.command()
+@options.verb(app)
 def new(
-    more: Annotated[
-        list[str] | None, typer.Argument(metavar="[FILE]...", help="More systems.")
+    more: Annotated[list[str] | None, "More systems.", "[FILE]..."] = None,
+    *,
+    systems: Annotated[
+        list[str] | None,
+        "What systems wrote, line for line: FILE, or NAME=FILE; others may follow.",
+        "FILE ...",
     ] = None,
-    systems: Systems = None,
-    source: Annotated[Path | None, typer.Option(help="What they were given.")] = None,
-    reference: Annotated[
-        Path | None, typer.Option(help="What a person wrote: rated too, as a hidden system.")
+    source: Annotated[Path | None, "What they were given."] = None,
+    reference: Annotated[Path | None, "What a person wrote: rated too, as a hidden system."] = None,
+    items: Annotated[int, "Lines to draw.", AtLeast(1)] = 200,
+    scales: Annotated[
+        list[str] | None,
+        "fluency, relevance, adequacy, or NAME=QUESTION of your own; may come again. "
+        "fluency,relevance if not given.",
     ] = None,
-    items: Annotated[int, typer.Option(min=1, help="Lines to draw.")] = 200,
-    scales: Scales = None,
-    annotators: Annotated[str, typer.Option(help="How many, or their names: anna,ben.")] = "5",
-    repeats: Repeats = 0,
-    degraded: Degraded = 0,
-    gold: Gold = None,
-    title: Annotated[str, typer.Option(help="What stands above the page.")] = "Rating texts",
-    labels: Annotated[
-        str, typer.Option(help="What source and text are called on the page.")
-    ] = "Source,Text",
-    languages: Annotated[
-        str, typer.Option(help="Of source and text, for screen readers: de,en.")
-    ] = "",
-    instructions: Instructions = None,
-    seed: Annotated[int, typer.Option(help="Of the drawing and all orders.")] = 1,
-    out: Annotated[Path, typer.Option(help="Where the survey is kept.")] = Path("survey"),
+    annotators: Annotated[str, "How many, or their names: anna,ben."] = "5",
+    repeats: Annotated[int, "Texts shown twice to each, for self-consistency.", AtLeast(0)] = 0,
+    degraded: Annotated[int, "Spoilt texts, to catch those who do not read.", AtLeast(0)] = 0,
+    gold: Annotated[
+        Path | None, 'Texts of known rating, a JSON object a line: source, text, "scores".'
+    ] = None,
+    title: Annotated[str, "What stands above the page."] = "Rating texts",
+    labels: Annotated[str, "What source and text are called on the page."] = "Source,Text",
+    languages: Annotated[str, "Of source and text, for screen readers: de,en."] = "",
+    instructions: Annotated[Path | None, "Text that annotators read before they start."] = None,
+    seed: Annotated[int, "Of the drawing and all orders."] = 1,
+    out: Annotated[Path, "Where the survey is kept."] = Path("survey"),
     as_json: options.Json = False,
 ) -> None:
     """Make a survey: draw items, hide who wrote what, and order the texts for each annotator.
@@ -133,19 +110,16 @@ def new(
     terminal.result(as_json, _values(made), lambda: _said(design, _values(made)))
 
 
-@app.command()
+@options.verb(app)
 def serve(
     folder: Folder,
+    *,
     host: Annotated[
-        str, typer.Option(help="Where to listen; others than this machine need a password.")
+        str, "Where to listen; others than this machine need a password."
     ] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes a free one.")] = 8470,
-    url: Annotated[
-        str | None, typer.Option(help="What links start with, behind a proxy: https://a.org.")
-    ] = None,
-    password_file: Annotated[
-        Path | None, typer.Option(help=f"Holds the password; else {PASSWORD} does.")
-    ] = None,
+    port: Annotated[int, "0 takes a free one.", Within(0, 65535)] = 8470,
+    url: Annotated[str | None, "What links start with, behind a proxy: https://a.org."] = None,
+    password_file: Annotated[Path | None, f"Holds the password; else {PASSWORD} does."] = None,
     as_json: options.Json = False,
 ) -> None:
     """Serve the page that people rate on, and print each annotator's own link.
@@ -190,17 +164,14 @@ def serve(
                 terminal.say("stopped; all that was rated is kept")
 
 
-@app.command()
+@options.verb(app)
 def export(
     folder: Folder,
-    html: Annotated[
-        bool, typer.Option("--html", help="The page as one offline file for each annotator.")
-    ] = False,
-    csv: Annotated[bool, typer.Option("--csv", help="All ratings so far as CSV.")] = False,
-    jsonl: Annotated[
-        bool, typer.Option("--jsonl", help="All ratings so far as JSON lines.")
-    ] = False,
-    out: Annotated[Path | None, typer.Option(help="Where to write; else FOLDER/export.")] = None,
+    *,
+    html: Annotated[bool, "The page as one offline file for each annotator."] = False,
+    csv: Annotated[bool, "All ratings so far as CSV."] = False,
+    jsonl: Annotated[bool, "All ratings so far as JSON lines."] = False,
+    out: Annotated[Path | None, "Where to write; else FOLDER/export."] = None,
     as_json: options.Json = False,
 ) -> None:
     """Write pages to rate on without a server, or the ratings so far.
@@ -237,20 +208,16 @@ def export(
     terminal.result(as_json, values, lambda: terminal.table(rows, left=2))
 
 
-@app.command()
+@options.verb(app)
 def tally(
     folder: Folder,
     returned: Annotated[
-        list[Path] | None,
-        typer.Argument(help="Files that offline pages saved; kept in the folder from then on."),
+        list[Path] | None, "Files that offline pages saved; kept in the folder from then on."
     ] = None,
-    baseline: Annotated[
-        str | None, typer.Option(help="The system others are compared with; else the first.")
-    ] = None,
-    without: Annotated[
-        list[str] | None, typer.Option(help="An annotator who does not count; may come again.")
-    ] = None,
-    out: Annotated[Path | None, typer.Option(help="Where to write; else FOLDER/tally.")] = None,
+    *,
+    baseline: Annotated[str | None, "The system others are compared with; else the first."] = None,
+    without: Annotated[list[str] | None, "An annotator who does not count; may come again."] = None,
+    out: Annotated[Path | None, "Where to write; else FOLDER/tally."] = None,
     as_json: options.Json = False,
 ) -> None:
     """Count the ratings: means, tests, agreement, and whom to look at again.

@@ -9,8 +9,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from augless.cli import options, terminal
 
 if TYPE_CHECKING:
@@ -20,19 +18,17 @@ if TYPE_CHECKING:
 def train(
     recipe: options.Recipe,
     overrides: options.Overrides = None,
+    *,
     run: Annotated[
-        Path | None,
-        typer.Option(help="The run's folder; else named after the recipe, below --out."),
+        Path | None, "The run's folder; else named after the recipe, below --out."
     ] = None,
-    out: Annotated[Path, typer.Option(help="Where runs are kept.")] = Path("runs"),
+    out: Annotated[Path, "Where runs are kept."] = Path("runs"),
     data: options.Data = Path("data"),
     device: options.Device = "auto",
     threads: options.Threads = None,
     workers: options.Workers = 1,
     max_minutes: options.MaxMinutes = math.inf,
-    tensorboard: Annotated[
-        bool, typer.Option("--tensorboard", help="Write records for TensorBoard too.")
-    ] = False,
+    tensorboard: Annotated[bool, "Write records for TensorBoard too."] = False,
     verbose: options.Verbose = False,
     as_json: options.Json = False,
 ) -> None:

@@ -9,8 +9,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from augless.cli import options, terminal
 
 if TYPE_CHECKING:
@@ -18,26 +16,19 @@ if TYPE_CHECKING:
 
 
 def generate(
-    run: Annotated[Path, typer.Argument(help="A run's folder.", readable=False)],
-    source: Annotated[
-        str, typer.Argument(help="A file with one text per line; - is standard input.")
-    ] = "-",
+    run: Annotated[Path, "A run's folder."],
+    source: Annotated[str, "A file with one text per line; - is standard input."] = "-",
     overrides: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="[KEY=VALUE]...", help="How to search, such as search.size=10."),
+        list[str] | None, "How to search, such as search.size=10.", "[KEY=VALUE]..."
     ] = None,
+    *,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Where to write; else standard output.")
+        Path | None, "Where to write; else standard output.", "--output", "-o"
     ] = None,
-    scores: Annotated[
-        bool,
-        typer.Option("--scores", help="Write line number, score and text of all search.n_best."),
-    ] = False,
+    scores: Annotated[bool, "Write line number, score and text of all search.n_best."] = False,
     device: options.Device = "auto",
     threads: options.Threads = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Write a JSON object for each line.")
-    ] = False,
+    as_json: Annotated[bool, "Write a JSON object for each line.", "--json"] = False,
 ) -> None:
     """Write what a trained model answers to each line.
 
