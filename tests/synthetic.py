@@ -13,7 +13,7 @@ import pytest
 
 from augless import metrics, recipes, reports, trials
 from augless.recipes import following
-from augless.reports import evidence, treatments
+from augless.reports import evidence
 from augless.trials import facts
 from augless.trials.facts import Cost, Spent
 
@@ -357,7 +357,7 @@ def row_of(
         matched=matched,
         besides=besides,
         waiting=3 - done - len(failures or {}),
-        treatment=treatment or treatments.Treatment(),
+        treatment=treatment or evidence.Treatment(),
     )
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from augless import metrics, reports, trials
-from augless.reports import answers, figures, tables, treatments, words
+from augless.reports import answers, evidence, figures, tables, words
 from synthetic import (
     cell_of,
     contrast,
@@ -169,7 +169,7 @@ def test_the_answer_on_several_corpora_is_about_their_mean():
 
 def test_a_forest_has_a_row_for_every_corpus_and_diamonds_below():
     found = several(contrast(), contrast(-2.0), contrast(0.1, **OPEN), between=0.4)
-    (panel,) = figures.forest(found).panels
+    (panel,) = figures.forest(found)
     names = [label.text.strip() for label in panel.labels if label.style.startswith("of")]
     assert names == ["0 ▲", "1 ▼", "2", "mean of 3 ▲", "others like these"]
     styles = [shape.style.split()[0] for shape in panel.shapes]
@@ -181,7 +181,7 @@ def test_a_forest_has_a_row_for_every_corpus_and_diamonds_below():
     zero = next(shape.path for shape in panel.grid if shape.style == "rule")
     left = float(panel.shapes[1].path.split("L")[1].split()[0])
     assert left < float(zero[1:].split()[0]), "all of -2.5 to -1.5 is left of 0"
-    assert figures.forest(gathered_of(found.studies[0])) is None
+    assert figures.forest(gathered_of(found.studies[0])) == []
 
 
 def test_failures_and_missing_runs_are_said():
@@ -220,7 +220,7 @@ def test_a_bleu_near_nothing_gives_no_answer_but_advice():
         gathered = gathered_of(low(score, score))
         table = tables.results(gathered, gathered.studies[0])
         assert cell_of(table, "exponential", "against plain").text.endswith(mark or "+0.010")
-        mean = figures.differences(gathered.studies[0]).panels[0].dots[-1]
+        mean = figures.differences(gathered.studies[0])[0].dots[-1]
         assert ("claimed" in mean.style) == bool(mark)
 
 
@@ -244,14 +244,14 @@ def test_degenerate_outputs_are_shown_and_never_called_better():
 
 
 def test_what_else_a_difference_may_be_is_said():
-    faint = treatments.Treatment(spread=0.012, shares=(0.997, 0.003), clipped=0.8)
+    faint = evidence.Treatment(spread=0.012, shares=(0.997, 0.003), clipped=0.8)
     row = row_of("exponential", baseline=contrast(), besides=True, treatment=faint)
     notes = answered(row).notes
     assert notes[0].startswith("exponential differs from plain in more than its weights")
     assert notes[1] == "The treatment was faint: weights of exponential vary by 1.2% of their mean."
     assert notes[2].startswith("Term 2 of exponential makes only 0.30% of the gradient")
     assert notes[3].startswith("80% of the steps of exponential were clipped, which undoes")
-    strong = treatments.Treatment(spread=0.3, shares=(0.9, 0.1), clipped=0.1)
+    strong = evidence.Treatment(spread=0.3, shares=(0.9, 0.1), clipped=0.1)
     assert answered(row_of("exponential", baseline=contrast(), treatment=strong)).notes == ()
 
 

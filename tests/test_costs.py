@@ -71,7 +71,7 @@ def test_parts_that_nothing_was_spent_on_have_no_column():
     assert [line.cells[1].text for line in table.lines] == ["1.00", "1.50"]
     nothing = dataclasses.replace(found, trial=dataclasses.replace(found.trial, costs={}))
     assert costs.table(nothing, nothing.studies[0]) is None
-    assert costs.figure(nothing, nothing.studies[0]) is None
+    assert costs.figure(nothing, nothing.studies[0]) == []
     assert costs.line(nothing) == "" and advice.of(nothing) is None
 
 
@@ -83,8 +83,8 @@ def test_unfinished_methods_are_not_compared_by_their_cost():
     assert line.cells[0].line.endswith(" [1 of 2 seeds]")
     assert line.cells[1].text == line.cells[3].text == ""
     assert "What failed runs took is not known." in table.legend
-    drawn = costs.figure(found, found.studies[0])
-    assert not any(label.text == "exponential" for label in drawn.panels[0].labels)
+    (panel,) = costs.figure(found, found.studies[0])
+    assert not any(label.text == "exponential" for label in panel.labels)
     assert "exponential" not in costs.line(found)
 
 
@@ -144,7 +144,7 @@ def drawn(seconds, **contrasts):
     names = [name for name in seconds if name != "plain"]
     rows = [row_of(name, baseline=contrasts.get(name)) for name in names]
     found = gathered(*rows, seconds=seconds)
-    (panel,) = costs.figure(found, found.studies[0]).panels
+    (panel,) = costs.figure(found, found.studies[0])
     return panel
 
 
@@ -182,17 +182,19 @@ def test_ticks_of_decades_are_few_and_inside(span):
     assert span[0] <= ticks[0] and ticks[-1] <= span[1]
 
 
-def test_a_picture_needs_two_points_and_says_which_way_is_better():
+def test_a_picture_needs_two_points_and_says_which_way_is_better(tmp_path):
     row = row_of("exponential", baseline=contrast(-0.8))
     found = gathered(row, seconds={"exponential": 500.0}, metric="perplexity")
-    figure = costs.figure(found, found.studies[0])
-    assert figure.caption.startswith("Lower and further to the left is better.")
-    (shape,) = figure.panels[0].shapes
+    (panel,) = costs.figure(found, found.studies[0])
+    (shape,) = panel.shapes
     assert shape.title == "exponential: 40.00 perplexity, 8 min"
-    assert shape.title in figure.panels[0].description
+    assert shape.title in panel.description
     alone = gathered(row_of("exponential", done=0), seconds={})
-    assert costs.figure(alone, alone.studies[0]) is None
-    assert all(charts.WIDTH >= label.x >= 0 for label in figure.panels[0].labels)
+    assert costs.figure(alone, alone.studies[0]) == []
+    assert all(charts.WIDTH >= label.x >= 0 for label in panel.labels)
+    plan = plan_of(("plain", "exponential"), seeds=(1, 2), metric="perplexity", choose="loss")
+    page = page_of(synthetic(plan, sentences=20), tmp_path).text
+    assert "Lower and further to the left is better. Line across: plain. Bars: 95 %" in page
 
 
 # Which to take

@@ -285,7 +285,8 @@ def test_the_status_names_what_is_tried_and_the_metric(capsys):
         job=job, stage="epoch 1 of 3", share=0.3, score=12.345, score_name="bleu", seconds=4.0
     )
     status = status_of(done=1, running=[run], eta=20.0, best={"toy": (job, 12.345)})
-    with terminal.Progress() as progress, watching.Live(progress, "chrf") as live:
+    with terminal.Progress() as progress:
+        live = watching.Live(progress, "chrf")
         live(status)
     said = capsys.readouterr().err
     assert "1 of 6 runs done, under a minute to go" in said
@@ -294,13 +295,15 @@ def test_the_status_names_what_is_tried_and_the_metric(capsys):
 
 
 def test_what_is_over_has_no_time_to_go(capsys):
-    with terminal.Progress() as progress, watching.Live(progress, "bleu") as live:
+    with terminal.Progress() as progress:
+        live = watching.Live(progress, "bleu")
         live(status_of(done=5, failed=1, eta=0.0))
     assert capsys.readouterr().err == "5 of 6 runs done, 1 failed\n"
 
 
 def test_what_is_wrong_with_a_run_is_said_at_once_and_once(capsys):
-    with terminal.Progress() as progress, watching.Live(progress, "bleu") as live:
+    with terminal.Progress() as progress:
+        live = watching.Live(progress, "bleu")
         live(status_of(done=1))
         capsys.readouterr()
         live(status_of(done=2, alarm="plain on toy, seed 1: its outputs \x1b are empty"))

@@ -9,6 +9,7 @@ import io
 import os
 import signal
 import sys
+from collections.abc import Callable
 from typing import Annotated, TextIO
 
 import typer
@@ -61,17 +62,17 @@ def root(
     """
 
 
-for verb in (
-    preparing.prepare,
-    augmenting.augment,
+_STEPS: list[Callable[..., None]] = [preparing.prepare, augmenting.augment]
+_STEPS += [
     augmenting.neighbours,
     training.train,
     writing.generate,
     scoring.score,
     trying.trial,
     trying.report,
-):
-    options.verb(app)(verb)
+]
+for step in _STEPS:
+    options.verb(app)(step)
 app.add_typer(surveying.app, name="survey")
 options.verb(app, "list")(describing.list_)
 options.verb(app)(describing.doctor)

@@ -3,30 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from augless.cli import options, terminal, training
-from augless.knobs import Among, AtLeast, Within
+from augless.knobs import AtLeast, Within
 
 if TYPE_CHECKING:
     from augless import augmentation, recipes
     from augless.augmentation import measuring
     from augless.recipes.following import Recipe
-    from augless.runs import Run
-
-_CORPUS = ("corpus", "text")
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Asked:
-    """What a recipe says of augmentation, and this verb's command line."""
-
-    augment: Annotated[Any, "how pairs are rewritten", Among("augmentation.AUGMENTERS")]
-
 
 _AUGMENTERS = options.completing("augmentation", "AUGMENTERS")
 Augmenting = Annotated[str, "How; see augless list augmenters.", _AUGMENTERS]
@@ -75,25 +62,29 @@ def augment(
     from augless import augmentation, recipes
     from augless.recipes import following
 
-    own, others = _divided(augmenter, overrides or [])
-    chosen = _chosen(augmenter, own)
-    resolved = recipes.preparation(recipe, [one for one in others if one.startswith(_CORPUS)])
+    resolved = recipes.load(recipe, _changes(augmenter, overrides or []))
+    corpus, chosen = resolved.recipe.corpus, resolved.recipe.augment
+    assert chosen is not None  # it is one of the changes
     options.set_threads(threads)
     with stop, terminal.Progress() as progress:
-        if isinstance(chosen, augmentation.BackTranslation) and chosen.run is None:
-            reverse = following.reverse(recipes.load(recipe, others))
-            train = functools.partial(
-                following.train,
-                reverse,
+        for need in following.needs(resolved):
+            source, target = need.recipe.corpus.languages
+            progress.say(f"training a model from {source} to {target} first")
+            run, finished = training.follow(
+                need,
+                progress,
+                stop,
                 prepared_root=data,
                 runs_root=runs,
                 device=device,
                 workers=workers,
             )
-            chosen = chosen.with_reverse(_reverse(reverse.recipe, train, stop, progress))
+            if not finished:
+                raise terminal.Stopped(stop.by)
+            chosen = chosen.with_reverse(run.folder)
         made = augmentation.augment(
             chosen,
-            resolved.recipe.corpus,
+            corpus,
             out,
             seed=seed,
             workers=workers,
@@ -110,52 +101,24 @@ def augment(
     terminal.result(as_json, values, lambda: summary(made, _command(made, recipe, resolved)))
 
 
-def _divided(augmenter: str, overrides: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Part the knobs of an augmenter from the keys of a recipe."""
-    from augless import augmentation, recipes
+def _changes(augmenter: str, overrides: Sequence[str]) -> list[str]:
+    """Return what to change in a recipe; knobs of the augmenter go below `augment`."""
+    from augless import augmentation
 
     if augmenter not in augmentation.AUGMENTERS:
         raise options.unknown("augmenter", augmenter, augmentation.AUGMENTERS)
     knobs = [knob.name for knob in dataclasses.fields(augmentation.AUGMENTERS[augmenter])]
-    known = [*knobs, *_CORPUS]
+    known = [*knobs, "corpus", "text"]
     if augmenter == "back-translation":  # it trains a model, as the recipe says
         known += ["model", "terms", "training", "validation"]
-    own: list[str] = []
-    others: list[str] = []
+    changes = [f"augment={augmenter}"]
     for one in overrides:
-        key, equals, _ = one.removeprefix("augment.").partition("=")
-        first = key.split(".")[0]
-        if not equals:
-            raise recipes.BadRecipe(f"{one!r} is not key=value, such as copies=2")
+        change = one.removeprefix("augment.")
+        first = change.partition("=")[0].split(".")[0]
         if first not in known:
             raise options.unknown("key", first, known)
-        (own if first in knobs else others).append(one.removeprefix("augment."))
-    return own, others
-
-
-def _chosen(name: str, overrides: Sequence[str]) -> augmentation.Augmenter:
-    from augless.recipes import reading
-
-    values, _ = reading.override({"augment": name}, [f"augment.{one}" for one in overrides])
-    chosen: augmentation.Augmenter = reading.resolve(_Asked, name, values, {}).recipe.augment
-    return chosen
-
-
-def _reverse(
-    recipe: Recipe,
-    train: Callable[..., tuple[Run, bool]],
-    stop: terminal.Stop,
-    progress: terminal.Progress,
-) -> Path:
-    """Train a model of the reverse direction, or find it trained; return its folder."""
-    source, target = recipe.corpus.languages
-    progress.say(f"training a model from {source} to {target} first")
-    run, finished = train(
-        stop=stop, on_record=lambda r: progress.say(training.line(r)), progress=progress
-    )
-    if not finished:
-        raise terminal.Stopped(stop.by)
-    return run.folder
+        changes.append(f"augment.{change}" if first in knobs else change)
+    return changes
 
 
 def summary(made: augmentation.Augmented, command: str) -> str:
@@ -179,9 +142,7 @@ def summary(made: augmentation.Augmented, command: str) -> str:
     return "\n".join([*lines, f"train on it: {command}", str(made.folder)])
 
 
-def _command(
-    made: augmentation.Augmented, recipe: str, resolved: recipes.Resolved[recipes.Preparation]
-) -> str:
+def _command(made: augmentation.Augmented, recipe: str, resolved: recipes.Resolved[Recipe]) -> str:
     """Return what trains on it; what the recipe says of its text stays as it is."""
     said = [
         f"{key}={value}"
@@ -237,10 +198,8 @@ def neighbours(
         storage.replace(storage.inside(out, f"{name}.csv"), triangles.table().encode())
     storage.replace(storage.inside(out, "neighbours.svg"), drawing.picture(measured).encode())
     findings = {name: measuring.assess(triangles) for name, triangles in measured.items()}
-    values = {name: [vars(one) for one in these] for name, these in findings.items()}
-    said = [_findings(name, these) for name, these in findings.items()]
-    text = "\n".join([*said, str(out)])
-    terminal.result(as_json, {"folder": str(out), "findings": values}, lambda: text)
+    text = "\n".join([*map(_findings, findings, findings.values()), str(out)])
+    terminal.result(as_json, {"folder": str(out), "findings": findings}, lambda: text)
 
 
 def _findings(geometry: str, findings: Sequence[measuring.Findings]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import io
 import json
 import os
@@ -23,55 +24,59 @@ class Progress:
     """Progress on stderr: a bar with the time left on a terminal, a line now and then elsewhere."""
 
     def __enter__(self) -> Progress:
-        self._stage, self._bar, self._spoken = "", None, 0.0
+        self._said, self._spoken = "", 0.0
         self._tasks: dict[str, Any] = {}
+        self._drawn: Any = None  # on a terminal: a bar, or lines that are kept up to date
         if sys.stderr.isatty():
-            from rich.console import Console
-            from rich.progress import (
-                BarColumn,
-                TaskProgressColumn,
-                TextColumn,
-                TimeRemainingColumn,
-            )
-            from rich.progress import Progress as Bar
+            from rich import console, progress
 
-            columns = (
-                TextColumn("{task.description}", markup=False),
-                BarColumn(),
-                TaskProgressColumn(),
-            )
-            self._bar = Bar(*columns, TimeRemainingColumn(), console=Console(stderr=True))
-            self._bar.start()
+            words = progress.TextColumn("{task.description}", markup=False)
+            columns = (words, progress.BarColumn(), progress.TaskProgressColumn())
+            left, screen = progress.TimeRemainingColumn(), console.Console(stderr=True)
+            self._drawn = progress.Progress(*columns, left, console=screen)
+            self._drawn.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._bar is not None:
-            self._bar.stop()
+        if self._drawn is not None:
+            self._drawn.stop()
 
     def __call__(self, stage: str, done: int, total: int | None) -> None:
         """Say how far a stage is."""
         stage = visible(stage)
-        if self._bar is not None:
-            if stage not in self._tasks:
-                # Drawn at once, however short the stage.
-                self._tasks[stage] = self._bar.add_task(stage, total=total, completed=done)
-            self._bar.update(self._tasks[stage], completed=done, total=total)
-        elif stage != self._stage or time.monotonic() - self._spoken > 10:
+        if self._drawn is None:
             share = f": {done / total:.0%}" if total else ""
-            print(f"{stage}{share}", file=sys.stderr, flush=True)
-            self._spoken = time.monotonic()
-        self._stage = stage
+            if stage != self._said or time.monotonic() - self._spoken > 10:
+                print(f"{stage}{share}", file=sys.stderr, flush=True)
+                self._said, self._spoken = stage, time.monotonic()
+            return
+        if stage not in self._tasks:
+            # Drawn at once, however short the stage.
+            self._tasks[stage] = self._drawn.add_task(stage, total=total, completed=done)
+        self._drawn.update(self._tasks[stage], completed=done, total=total)
 
-    def hide(self) -> None:
-        """Take the bar away, for something else to be shown."""
-        if self._bar is not None:
-            self._bar.stop()
+    def show(self, lines: Sequence[str], now: bool = False) -> None:
+        """Keep lines up to date in the place of the bar; elsewhere say them now, or at times."""
+        if self._drawn is None:
+            said = "; ".join(visible(line).strip() for line in lines)
+            if now or time.monotonic() - self._spoken > 30:
+                if said != self._said:
+                    print(said, file=sys.stderr, flush=True)
+                self._said, self._spoken = said, time.monotonic()
+            return
+        from rich import live, text
+
+        if not isinstance(self._drawn, live.Live):
+            self._drawn.stop()
+            self._drawn = live.Live(console=self._drawn.console, auto_refresh=False)
+            self._drawn.start()
+        self._drawn.update(text.Text(visible("\n".join(lines))), refresh=True)
 
     def say(self, line: str) -> None:
-        """Print a line above the bar."""
+        """Print a line above what is drawn."""
         line = visible(line)
-        if self._bar is not None:
-            self._bar.console.print(line, markup=False, highlight=False)
+        if self._drawn is not None:
+            self._drawn.console.print(line, markup=False, highlight=False)
         else:
             print(line, file=sys.stderr, flush=True)
 
@@ -160,9 +165,13 @@ def result(for_program: bool, value: Any, text: Callable[[], str]) -> None:
 
 
 def as_json(value: Any) -> str:
-    """Spell a value without characters that could control a terminal."""
-    spelt = json.dumps(value, ensure_ascii=False, default=str)
+    """Spell a value without characters that could control a terminal; a dataclass as its fields."""
+    spelt = json.dumps(value, ensure_ascii=False, default=_plain)
     return "".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in spelt)
+
+
+def _plain(value: Any) -> Any:
+    return vars(value) if dataclasses.is_dataclass(value) else str(value)
 
 
 def print_recipe(origins: Mapping[str, tuple[Any, str]], *, verbose: bool) -> None:

@@ -96,11 +96,8 @@ def trial(
         terminal.result(as_json, watching.forecast(expected), lambda: watching.listed(expected))
         return
     _warn(root, chosen)
-    with (
-        terminal.Progress() as progress,
-        watching.Live(progress, chosen.metric) as live,
-        terminal.Stop() as stop,
-    ):
+    with terminal.Progress() as progress, terminal.Stop() as stop:
+        live = watching.Live(progress, chosen.metric)
         tried = trials.run(
             chosen,
             **how,
@@ -111,11 +108,7 @@ def trial(
         )
     present(tried, root, as_json)
     if not all(entry.record or entry.failure for entry in tried.entries):
-        status = live.last
-        assert status is not None  # a trial ends with one
-        left = status.total - status.done - status.failed
-        why = stop.by or f"{max_minutes:g} minutes"
-        raise terminal.Stopped(why, f" with {left} of {status.total} runs to go")
+        raise terminal.Stopped(stop.by or f"{max_minutes:g} minutes", live.left)
     if tried.failures:
         raise SystemExit(code_of_all(tried.failures))
 
@@ -293,7 +286,7 @@ def _runs(trial: trials.Trial) -> dict[str, Any]:
             "corpus": entry.corpus,
             "method": entry.method,
             "seed": entry.seed,
-            "scores": None if entry.record is None else _scores(entry.record),
+            "scores": None if entry.record is None else entry.record.scores,
             "failure": None if entry.failure is None else str(entry.failure),
         }
         for entry in trial.entries
@@ -303,10 +296,3 @@ def _runs(trial: trials.Trial) -> dict[str, Any]:
         for method, of in trial.chosen.items()
     }
     return {"runs": runs, "chosen": chosen}
-
-
-def _scores(record: trials.Record) -> dict[str, Any]:
-    return {
-        split: {name: vars(score) for name, score in of.items()}
-        for split, of in record.scores.items()
-    }

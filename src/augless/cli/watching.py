@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-import time
 from typing import TYPE_CHECKING, Any
 
 from augless.cli import terminal
@@ -13,7 +11,6 @@ if TYPE_CHECKING:
 
     from augless import trials
 
-_SPEAK = 30.0  # seconds between two lines where there is no terminal
 _LONGEST = 200  # characters of a reason; the whole of it is in a log
 
 
@@ -22,46 +19,22 @@ class Live:
 
     def __init__(self, progress: terminal.Progress, metric: str) -> None:
         self.last: trials.Status | None = None
-        self._progress, self._metric = progress, metric
-        self._spoken, self._said, self._alarm = 0.0, "", ""
-        self._live: Any = None
-
-    def __enter__(self) -> Live:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._live is not None:
-            self._live.stop()
+        self._progress, self._metric, self._alarmed = progress, metric, False
 
     def __call__(self, status: trials.Status) -> None:
         """Show how far the trial is."""
         self.last = status
-        lines = [terminal.visible(line) for line in _status(status, self._metric)]
-        if status.alarm and not self._alarm:  # at once, and once
-            self._alarm = terminal.visible(f"augless: {status.alarm}")
-            if self._live is None:
-                print(self._alarm, file=sys.stderr, flush=True)
-            else:
-                self._live.console.print(self._alarm, markup=False, highlight=False)
-        if sys.stderr.isatty():
-            self._show("\n".join(lines))
-        elif time.monotonic() - self._spoken > _SPEAK or _over(status):
-            said = "; ".join(line.strip() for line in lines)
-            if said != self._said:
-                print(said, file=sys.stderr, flush=True)
-            self._spoken, self._said = time.monotonic(), said
+        if status.alarm and not self._alarmed:  # at once, and once
+            self._progress.say(f"augless: {status.alarm}")
+            self._alarmed = True
+        self._progress.show(_status(status, self._metric), now=_over(status))
 
-    def _show(self, text: str) -> None:
-        """Put a text in the place of the one that a terminal shows."""
-        from rich.console import Console
-        from rich.live import Live
-        from rich.text import Text
-
-        if self._live is None:
-            self._progress.hide()
-            self._live = Live(console=Console(stderr=True), auto_refresh=False)
-            self._live.start()
-        self._live.update(Text(text), refresh=True)
+    @property
+    def left(self) -> str:
+        """How many runs are still to be done."""
+        assert self.last is not None  # a trial ends with one
+        left = self.last.total - self.last.done - self.last.failed
+        return f" with {left} of {self.last.total} runs to go"
 
 
 def _status(status: trials.Status, metric: str) -> list[str]:

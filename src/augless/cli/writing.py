@@ -48,12 +48,9 @@ def generate(
     terminal.check_output(output)
     options.set_threads(threads)
     writer = following.writer(run, device, overrides)
-    if source == "-" and sys.stdin is None:
-        raise OSError("standard input is closed; name a file")
-    if source == "-" and sys.stdin.isatty():  # an answer to each line, not to 2,000
-        writer = dataclasses.replace(
-            writer, batching=dataclasses.replace(writer.batching, window=1)
-        )
+    if source == "-" and sys.stdin is not None and sys.stdin.isatty():
+        batching = dataclasses.replace(writer.batching, window=1)  # an answer to each line
+        writer = dataclasses.replace(writer, batching=batching)
     path = Path(source)
     total = sum(1 for _ in lines(path)) if path.is_file() else None  # a pipe is read once only
     truncated = 0
@@ -75,18 +72,14 @@ def generate(
                 file.flush()  # somebody may be waiting at the other end
     if truncated:
         longest = writer.batching.max_source
-        print(f"augless: {truncated:,} lines were cut at {longest:,} ids", file=sys.stderr)
+        terminal.say(f"{truncated:,} lines were cut at {longest:,} ids")
 
 
 def _rows(number: int, texts: list[decoding.Text], scores: bool, as_json: bool) -> Iterator[str]:
     if as_json:
+        told = ("score", "log_probability", "finished")
         hypotheses = [
-            {
-                "text": one.text,
-                "score": one.hypothesis.score,
-                "log_probability": one.hypothesis.log_probability,
-                "finished": one.hypothesis.finished,
-            }
+            {"text": one.text} | {key: getattr(one.hypothesis, key) for key in told}
             for one in texts
         ]
         yield terminal.as_json({"line": number, "hypotheses": hypotheses})

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from augless import metrics, trials
-from augless.reports import treatments, words
-from augless.reports.evidence import MARKS, Evidence, Row, Study
+from augless.reports import words
+from augless.reports.evidence import FAINT, MARKS, Evidence, Row, Study
 from augless.reports.words import joined, probability
 
 COMMAND = "augless trial PLAN"  # where nobody knows what a trial was started by
@@ -76,28 +76,23 @@ def _answer(evidence: Evidence) -> Answer:
         return Answer(sentence=_nothing(evidence.studies))
     silent = [study for study in comparable if study.silent]
     learnt = [study for study in comparable if not study.silent]
-    commands = _by_characters(evidence) if silent else ()
+    commands = [*_by_characters(evidence)] if silent else []
+    notes: tuple[str, ...] = ()
     if not learnt:
         seen = dict.fromkeys(line for study in silent for line in _why_silent(study))
-        return Answer(
-            sentence=_unlearnt(silent), numbers=tuple(seen), method=primary, commands=commands
-        )
-    contrast = evidence.overall[primary].baseline
-    notes = [f"On {study.corpus}: {line}" for study in silent for line in _why_silent(study)]
-    notes += [*_each(evidence, learnt), *_faults(learnt), *_caveats(learnt, primary)]
-    notes += [*_others(evidence, learnt[0]), *_rivals(learnt, primary), *_weak(learnt)]
-    sentence = f"There is no answer yet: {primary} cannot be compared with {evidence.plain}."
-    numbers: tuple[str, ...] = ()
-    if contrast is not None:
+        sentence, numbers = _unlearnt(silent), tuple(seen)
+    else:
+        contrast = evidence.overall[primary].baseline
         sentence = _sentence(evidence, primary, contrast)
-        numbers = _numbers(evidence, primary, contrast)
-        commands = (*commands, *_more_seeds(evidence, contrast))
+        numbers = tuple(_numbers(evidence, primary, contrast)) if contrast else ()
+        commands += _more_seeds(evidence, contrast) if contrast else ()
+        notes = tuple(dict.fromkeys(_notes(evidence, primary, silent, learnt)))
     return Answer(
         sentence=sentence,
         numbers=numbers,
         method=primary,
-        by_corpus=tuple(dict.fromkeys(notes)),
-        commands=commands,
+        by_corpus=notes,
+        commands=tuple(commands),
     )
 
 
@@ -132,8 +127,10 @@ def _measured(study: Study, contrast: trials.Contrast) -> str:
 # The sentence, in plain words, without a number
 
 
-def _sentence(evidence: Evidence, primary: str, contrast: trials.Contrast) -> str:
+def _sentence(evidence: Evidence, primary: str, contrast: trials.Contrast | None) -> str:
     plain = evidence.plain
+    if contrast is None:
+        return f"There is no answer yet: {primary} cannot be compared with {plain}."
     where = f" over {contrast.corpora} corpora" if contrast.corpora > 1 else ""
     if len(evidence.studies) > 1 and contrast.corpora == 1:
         rows = ((study, study.row(primary)) for study in evidence.studies)
@@ -169,32 +166,32 @@ def _beside_control(evidence: Evidence, method: str) -> str:
 # What it rests on
 
 
-def _numbers(evidence: Evidence, primary: str, contrast: trials.Contrast) -> tuple[str, ...]:
+def _numbers(evidence: Evidence, primary: str, contrast: trials.Contrast) -> Iterator[str]:
+    """Yield the differences, and what could have been seen."""
     study, plain, test = evidence.telling, evidence.plain, _TESTS[contrast.test.test]
     if not contrast.of_methods:
-        return (
+        yield (
             f"The one model of {primary} is {_measured(study, contrast)} from that of {plain}, "
-            f"{test}: other seeds would give other models.",
+            f"{test}: other seeds would give other models."
         )
+        return
     where = f" on {contrast.corpora} corpora" if contrast.corpora > 1 else ""
     tested = f"{len(evidence.plan.seeds)} seeds{where}, {test}"
-    lines = [f"{_measured(study, contrast)} against {plain} ({tested})."]
-    control = evidence.overall[primary].control
-    if control is not None:
-        name = evidence.plan.control_of(primary)
-        lines.append(f"{_measured(study, control)} against {name}.")
-    lines[-1] += _step_size(evidence, study.row(primary), contrast)
+    line = f"{_measured(study, contrast)} against {plain} ({tested})."
+    if (control := evidence.overall[primary].control) is not None:
+        yield line
+        line = f"{_measured(study, control)} against {evidence.plan.control_of(primary)}."
+    yield line + _step_size(evidence, study.row(primary), contrast)
     if (likely := contrast.likely) is not None:
         size = f"{_signed(study, likely.mean.estimate)} {study.unit}"
-        lines.append(
+        yield (
             f"{size} ({_interval(study, likely.mean)}) on corpora like these, by random effects: "
             f"true effects vary by {amount(study, likely.between)} between corpora."
         )
     if not contrast.alike:
         effect = f"{amount(study, contrast.test.minimum_detectable_effect)} {study.unit}"
         said = f"Minimum detectable effect: {effect}, which 4 such trials of 5 would find."
-        lines.append(f"{said} {needed(evidence)}".rstrip())
-    return tuple(lines)
+        yield f"{said} {needed(evidence)}".rstrip()
 
 
 def _step_size(evidence: Evidence, row: Row | None, contrast: trials.Contrast) -> str:
@@ -226,112 +223,78 @@ def needed(evidence: Evidence, corpus: str | None = None) -> str:
 # Further notes
 
 
-def _each(evidence: Evidence, studies: Sequence[Study]) -> list[str]:
-    """Say how the primary method does on each of several corpora."""
-    lines = []
-    for study in studies if len(evidence.studies) > 1 else ():
-        row = study.row(evidence.plan.primary)
+def _notes(
+    evidence: Evidence, primary: str, silent: Sequence[Study], learnt: Sequence[Study]
+) -> Iterator[str]:
+    """Yield what else must be said of methods."""
+    for study in silent:
+        yield from (f"On {study.corpus}: {line}" for line in _why_silent(study))
+    for study in learnt if len(evidence.studies) > 1 else ():
+        row = study.row(primary)
         if row is not None and (one := row.baseline) is not None:
             said = f"{_measured(study, one)} {MARKS[study.verdict(one)]}".rstrip()
-            lines.append(f"{row.method} on {study.corpus}: {_ALIKE if one.alike else said}.")
-    return lines
+            yield f"{primary} on {study.corpus}: {_ALIKE if one.alike else said}."
+    yield from _others(evidence, learnt[0])
+    for study in learnt:
+        where = f" on {study.corpus}" if len(learnt) > 1 else ""
+        yield from _caveats(study, primary, where)
+        yield from _weak(study, where)
 
 
-def _others(evidence: Evidence, study: Study) -> list[str]:
-    """Say what else may be claimed, over all corpora."""
-    claims: dict[str, list[str]] = {"better": [], "worse": [], "open": []}
-    for method, row in evidence.overall.items():
-        known = study.row(method)
-        if method == evidence.plan.primary or known is None or known.role != "method":
-            continue
-        if row.baseline is not None:
-            weighs = "" if known.weighs else "; it weighs no samples"
-            said = f"{method}, {_measured(study, row.baseline)}{weighs}"
-            claims[evidence.verdict(row.baseline)].append(said)
-    verbs = {"better": "is beaten by", "worse": "is better than"}
-    return [
-        f"{evidence.plain} {verb} {joined(claims[kind])}."
-        for kind, verb in verbs.items()
-        if claims[kind]
-    ]
+def _others(evidence: Evidence, study: Study) -> Iterator[str]:
+    """Yield what else may be claimed, over all corpora."""
+    for kind, verb in (("better", "is beaten by"), ("worse", "is better than")):
+        claims = []
+        for method, row in evidence.overall.items():
+            known, one = study.row(method), row.baseline
+            if known and known.role == "method" and method != evidence.plan.primary and one:
+                weighs = "" if known.weighs else "; it weighs no samples"
+                said = f"{method}, {_measured(study, one)}{weighs}"
+                claims += [said] if evidence.verdict(one) == kind else []
+        if claims:
+            yield f"{evidence.plain} {verb} {joined(claims)}."
 
 
-def _rivals(studies: Sequence[Study], primary: str) -> list[str]:
-    """Say where a method that weighs no samples seems better than the one in question."""
-    notes = []
-    for study in studies:
-        best, contrast = max(study.candidates, key=lambda pair: study.gain(pair[1].difference))
-        ours, gain = study.row(primary), study.gain(contrast.difference)
-        if ours and ours.weighs and not best.weighs and gain > 0 and not contrast.claimed:
-            notes.append(
-                f"Most is gained{_where(study, studies)} by {best.method}, which weighs no "
-                f"samples: {_measured(study, contrast)}, not claimed."
-            )
-    return notes
+def _caveats(study: Study, primary: str, where: str) -> Iterator[str]:
+    """Yield what else a difference may be on a corpus, and how faint a treatment was."""
+    for row in study.rows:
+        for seed, fault in list(row.cell.faults.items())[:1]:
+            yield f"Nothing is claimed of {row.method}{where}: {fault} (seed {seed})."
+    plain, ours = study.baseline, study.row(primary)
+    if study.near_zero(plain):
+        has = f"{plain.method} has a {study.unit} near 0{where} ({_scored(plain)})"
+        yield f"{has}, where it says little."
+    if ours is None or ours.baseline is None or not ours.weighs:
+        return
+    if ours.besides:
+        yield (
+            f"{primary} differs from {plain.method} in more than its weights{where}: what they do "
+            "is only a part of the difference."
+        )
+    spread = ours.treatment.spread
+    if spread is not None and spread < FAINT:
+        varied = f"weights of {primary} vary by {spread:.1%} of their mean"
+        yield f"The treatment was faint{where}: {varied}."
+    best, contrast = max(study.candidates, key=lambda pair: study.gain(pair[1].difference))
+    if not best.weighs and study.gain(contrast.difference) > 0 and not contrast.claimed:
+        rival = f"{best.method}, which weighs no samples"
+        yield f"Most is gained{where} by {rival}: {_measured(study, contrast)}, not claimed."
 
 
-def _caveats(studies: Sequence[Study], primary: str) -> list[str]:
-    """Say what else a difference of the method in question may be, and how faint it was."""
-    notes = []
-    for study in studies:
-        plain, where, row = study.baseline, _where(study, studies), study.row(primary)
-        if study.near_zero(plain):
-            notes.append(
-                f"{plain.method} has a {study.unit} near 0{where} ({_scored(plain)}), where it "
-                "says little."
-            )
-        if row is None or row.baseline is None or not row.weighs:
-            continue
-        if row.besides:
-            notes.append(
-                f"{primary} differs from {plain.method} in more than its weights{where}: what "
-                "they do is only a part of the difference."
-            )
-        spread = row.treatment.spread
-        if spread is not None and spread < treatments.FAINT:
-            notes.append(
-                f"The treatment was faint{where}: weights of {primary} vary by {spread:.1%} of "
-                "their mean."
-            )
-    return notes
-
-
-def _weak(studies: Sequence[Study]) -> list[str]:
-    """Say which terms hardly reach the gradient, and where clipping undoes weights."""
+def _weak(study: Study, where: str) -> Iterator[str]:
+    """Yield which terms hardly reach the gradient, and where clipping undoes weights."""
     from augless.training import cautions  # late: it loads torch
 
-    notes = []
-    for study in studies:
-        where = _where(study, studies)
-        notes += [
-            f"Term {place + 1} of {row.method} makes only {share:.2%} of the gradient{where}: it "
-            "is hardly trained."
-            for row in study.rows
-            for place, share in enumerate(row.treatment.shares)
-            if share is not None and share < cautions.WEAK
-        ]
-        shares = {row.method: row.treatment.clipped or 0.0 for row in study.rows if row.weighs}
-        often = [method for method, share in shares.items() if share > cautions.OFTEN]
-        if often:
-            notes.append(
-                f"{max(shares.values()):.0%} of the steps of {joined(often)} were clipped{where}, "
-                "which undoes what the weights of a batch have in common."
-            )
-    return notes
-
-
-def _faults(studies: Sequence[Study]) -> list[str]:
-    """Say which outputs are degenerate."""
-    return [
-        f"Nothing is claimed of {row.method}{_where(study, studies)}: {fault} (seed {seed})."
-        for study in studies
-        for row in study.rows
-        for seed, fault in list(row.cell.faults.items())[:1]
-    ]
-
-
-def _where(study: Study, studies: Sequence[Study]) -> str:
-    return f" on {study.corpus}" if len(studies) > 1 else ""
+    for row in study.rows:
+        for place, share in enumerate(row.treatment.shares, 1):
+            if share is not None and share < cautions.WEAK:
+                makes = f"Term {place} of {row.method} makes only {share:.2%} of the gradient"
+                yield f"{makes}{where}: it is hardly trained."
+    shares = {row.method: row.treatment.clipped or 0.0 for row in study.rows if row.weighs}
+    often = [method for method, share in shares.items() if share > cautions.OFTEN]
+    if often:
+        clipped = f"{max(shares.values()):.0%} of the steps of {joined(often)} were clipped"
+        yield f"{clipped}{where}, which undoes what the weights of a batch have in common."
 
 
 # Models that have not learnt
@@ -367,46 +330,40 @@ def _why_silent(study: Study) -> list[str]:
 # What to do next
 
 
-def _by_characters(evidence: Evidence) -> tuple[Command, ...]:
-    if not evidence.plan.metric.startswith("bleu"):
-        return ()
-    line = f"{evidence.trial.command or COMMAND} metric=chrf"
-    return (Command("Compare by characters instead", line),)
+def _by_characters(evidence: Evidence) -> Iterator[Command]:
+    if evidence.plan.metric.startswith("bleu"):
+        line = f"{evidence.trial.command or COMMAND} metric=chrf"
+        yield Command("Compare by characters instead", line)
 
 
-def _more_seeds(evidence: Evidence, contrast: trials.Contrast) -> tuple[Command, ...]:
+def _more_seeds(evidence: Evidence, contrast: trials.Contrast) -> Iterator[Command]:
     """Suggest as many seeds as would show something worth it, where nothing is shown yet."""
     seeds = list(evidence.plan.seeds)
     counts = [one.seeds for one in evidence.table.needed.values() if one.seeds is not None]
     wanted = max(3, min(counts, default=3))
     told = contrast.claimed or contrast.alike or contrast.fault
-    if told or not len(seeds) < wanted <= MOST_SEEDS:
-        return ()
-    unused = [seed for seed in range(1, 2 * MOST_SEEDS) if seed not in seeds]
-    more = unused[: wanted - len(seeds)]
-    line = f"{evidence.trial.command or COMMAND} seeds=[{','.join(map(str, seeds + more))}]"
-    return (Command(f"Train {len(more)} more seeds; what is done counts", line),)
+    if not told and len(seeds) < wanted <= MOST_SEEDS:
+        unused = [seed for seed in range(1, 2 * MOST_SEEDS) if seed not in seeds]
+        more = unused[: wanted - len(seeds)]
+        line = f"{evidence.trial.command or COMMAND} seeds=[{','.join(map(str, seeds + more))}]"
+        yield Command(f"Train {len(more)} more seeds; what is done counts", line)
 
 
 # What is missing
 
 
-def _unfinished(evidence: Evidence) -> list[str]:
-    """Say what failed and what is missing."""
-    notes = []
+def _unfinished(evidence: Evidence) -> Iterator[str]:
+    """Yield what failed and what is missing."""
     rows = [row for study in evidence.studies for row in study.rows]
     failed, waiting = sum(len(row.failures) for row in rows), sum(row.waiting for row in rows)
     total = len(rows) * len(evidence.plan.seeds)
     if failed:
         who = joined(list(dict.fromkeys(row.method for row in rows if row.failures)))
-        notes.append(
-            f"{failed} of {total} runs failed ({who}); a method is compared only where every "
-            "seed is done."
-        )
+        runs = f"{failed} of {total} runs failed ({who})"
+        yield f"{runs}; a method is compared only where every seed is done."
     if waiting:
         verb = "is" if waiting == 1 else "are"
-        notes.append(f"{waiting} of {total} runs {verb} not done yet: this is provisional.")
-    return notes
+        yield f"{waiting} of {total} runs {verb} not done yet: this is provisional."
 
 
 def _nothing(studies: Sequence[Study]) -> str:

@@ -8,20 +8,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from augless.reports import charts, figures
+from augless.reports.charts import Panel
 from augless.reports.evidence import Row, Study
-from augless.reports.figures import Figure
 
 QUARTERS = ("easiest", "easy", "hard", "hardest")
 Parts = Sequence[tuple[str, NDArray[np.int64]]]
 """name of a part of the test set, and which sentences are in it"""
 
 
-def quality(study: Study) -> Figure | None:
+def quality(study: Study) -> list[Panel]:
     """Draw the score of short and long, of easy and hard sentences."""
-    base, panels = study.baseline, []
+    base = study.baseline
+    panels: list[Panel] = []
     sizes = {len(table) for table in _tables(study, base).values()}
     if not study.metric.additive or len(sizes) != 1:
-        return None
+        return []
     size = sizes.pop()
     lengths = next(iter(base.records.values())).statistics.get("test/source_length")
     if lengths is not None and len(lengths) == size:
@@ -32,14 +33,7 @@ def quality(study: Study) -> Figure | None:
         names = QUARTERS if len(parts) == 4 else [str(k + 1) for k in range(len(parts))]
         named = list(zip(names, parts, strict=True))
         panels += _panels(study, named, "difficulty", "quarter of the test set")
-    if not panels:
-        return None
-    return Figure(
-        panels=panels,
-        caption="Quarters of the test set, but sentences of equal length are kept together; "
-        f"difficulty is the loss per token of {base.method}, the end symbol being one. Mean over "
-        "seeds; bars are their range. A bucket is small: read a trend, not a point.",
-    )
+    return panels
 
 
 def by_length(lengths: NDArray[np.float64]) -> Parts:
@@ -63,7 +57,7 @@ def losses_per_token(row: Row, size: int) -> NDArray[np.float64] | None:
     return np.mean(losses, axis=0) if losses else None
 
 
-def _panels(study: Study, parts: Parts, what: str, x_name: str) -> list[charts.Panel]:
+def _panels(study: Study, parts: Parts, what: str, x_name: str) -> list[Panel]:
     """Draw scores, and differences from the baseline, in parts of the test set."""
     base, alike = study.baseline, _way(study, study.baseline)
     # What was scored in another way, or on other sentences, is cut in no way like it.

@@ -10,9 +10,12 @@ import itertools
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from augless.reports.words import percent, signed, tick
+
+if TYPE_CHECKING:
+    from augless import metrics
 
 WIDTH, HEIGHT = 420.0, 250.0
 LEFT, RIGHT, TOP, BOTTOM = 44.0, 112.0, 12.0, 40.0
@@ -325,32 +328,38 @@ def _shares(counts: Sequence[float]) -> list[float]:
     return [count / total for count in counts] if total else []
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Effect:
     """A difference to draw with its interval."""
 
     style: str
     name: str
-    estimate: float
-    low: float
-    high: float
+    test: metrics.Difference
     mark: str
     """of a claim, as in the table"""
-    seeds: Sequence[float] = ()
-    """the difference of each seed"""
-    pooled: bool = False
-    """whether it sums up the rows above, and is drawn as a diamond"""
+    seeds: Sequence[float] | None = None
+    """the difference of each seed; None of what sums up the rows above, drawn as a diamond"""
+
+    @property
+    def numbers(self) -> tuple[float, float, float]:
+        """What is drawn: the lower end, the mean and the upper end."""
+        return self.test.low, self.test.estimate, self.test.high
 
     @property
     def said(self) -> str:
         """In numbers, shown below the name."""
-        numbers = (self.estimate, self.low, self.high)
-        digits = 2 if max(map(abs, numbers)) >= 0.1 else 3
-        middle, low, high = (signed(value, digits) for value in numbers)
+        digits = 2 if max(map(abs, self.numbers)) >= 0.1 else 3
+        low, middle, high = (signed(value, digits) for value in self.numbers)
         return f"{middle} ({low} to {high})"
 
 
-def forest(effects: Sequence[Effect], *, title: str, span: float) -> Panel:
+def span(effects: Sequence[Effect]) -> float:
+    """Return how far an axis reaches to both sides of 0."""
+    ends = [abs(value) for one in effects for value in (*one.numbers, *(one.seeds or ()))]
+    return rounded(0.0, max(ends, default=1.0) * 1.04)[1]
+
+
+def forest(effects: Sequence[Effect], title: str, span: float) -> Panel:
     """Draw a row per effect: its interval as a line, seeds as dots, their mean on top."""
     pitch, top = 40.0, 6.0
     bottom = top + pitch * len(effects)
@@ -369,8 +378,8 @@ def forest(effects: Sequence[Effect], *, title: str, span: float) -> Panel:
 
 def _effect(panel: Panel, one: Effect, x: Scale, y: float) -> None:
     said = f"{one.name}: {one.said}"
-    low, high, mean = x(one.low), x(one.high), x(one.estimate)
-    if one.pooled:
+    low, mean, high = map(x, one.numbers)
+    if one.seeds is None:
         diamond = polyline([(low, y), (mean, y - 7), (high, y), (mean, y + 7)]) + "Z"
         panel.shapes.append(Shape(f"pooled {one.style}", diamond, said))
     else:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from augless.reports import charts, words
 from augless.reports.evidence import Evidence, Row, Study
-from augless.reports.figures import Figure
 from augless.reports.tables import Cell, Line, Table, noted
 from augless.trials import facts
 
@@ -83,7 +82,7 @@ def table(evidence: Evidence, study: Study) -> Table | None:
         lines.append(Line(name=row.method, style=row.style, cells=cells))
     head = ["Method", "seconds in all", f"time / {plain}", "samples in all", f"samples / {plain}"]
     head += parts.values()
-    legend = _legend(evidence, study, spent)
+    legend = " ".join(_legend(evidence, study, spent))
     return Table(title=f"{study.corpus}, cost", head=head, lines=lines, legend=legend)
 
 
@@ -93,56 +92,43 @@ def _seconds(value: float) -> str:
     return f"{value:,.0f}" if value >= 10 else f"{value:.1f}"
 
 
-def _legend(evidence: Evidence, study: Study, spent: Sequence[Known]) -> str:
+def _legend(evidence: Evidence, study: Study, spent: Sequence[Known]) -> Iterator[str]:
     plan = evidence.plan
     over = f"of all {len(plan.seeds)} seeds together" if len(plan.seeds) > 1 else "of one seed"
-    said = [
-        f"Seconds {over}, with all that a method needs, each piece of work counted once; what they "
-        "were spent on is at the right. Samples are those that any training saw. Decoding is not "
-        "counted. Runs went side by side: times are rough."
-    ]
+    yield f"Seconds {over}, with all that a method needs, each piece of work counted once;"
+    yield "what they were spent on is at the right. Samples are those that any training saw."
+    yield "Decoding is not counted. Runs went side by side: times are rough."
     tuned = [one.row.method for one in spent if one.cost.tune.seconds]
-    shared = [f"{m} that of {plan.source(m)}" for m in tuned if plan.source(m) != m]
-    if shared:
-        said.append(f"A control needs the tuning of its method: {words.joined(shared)}.")
+    if shared := [f"{m} that of {plan.source(m)}" for m in tuned if plan.source(m) != m]:
+        yield f"A control needs the tuning of its method: {words.joined(shared)}."
     if not all(one.row.whole for one in spent):
-        said.append("Where runs are missing, there is less to count, and nothing to compare.")
+        yield "Where runs are missing, there is less to count, and nothing to compare."
     lost = evidence.trial.tuning_failures
     if any(row.failures or lost(row.method, study.corpus) for row in study.rows):
-        said.append("What failed runs took is not known.")
-    return " ".join(said)
+        yield "What failed runs took is not known."
 
 
-def figure(evidence: Evidence, study: Study) -> Figure | None:
-    """Draw quality against total time, a point per method; None where there are not two."""
-    spent = [
-        one for one in known(evidence, study) if one.row.whole and one.row.cell.mean is not None
-    ]
+def figure(evidence: Evidence, study: Study) -> list[charts.Panel]:
+    """Draw quality against total time, a point per method; nothing where there are not two."""
+    whole = [one for one in known(evidence, study) if one.row.whole]
+    spent = [one for one in whole if one.row.cell.mean is not None]
     if len(spent) < 2:
-        return None
+        return []
     spent.sort(key=lambda one: (one.seconds, one.row.method))
-    plain = study.baseline
-    better = "Higher" if study.metric.higher_is_better else "Lower"
-    said = f"{better} and further to the left is better. Line across: {plain.method}."
-    if any(one.row.baseline for one in spent):
-        said += (
-            f" Bars: 95 % interval of the difference from {plain.method}; where one crosses the "
-            "line, no difference is shown. Filled: a difference that may be claimed."
-        )
-    if len({one.seconds for one in spent}) > 1:
-        said += " Points that would cover each other are moved apart a little."
     _, size, unit = next(unit for unit in _UNITS if spent[-1].seconds >= unit[0])
     x, places, ticks = across([one.seconds / size for one in spent])
-    panel = charts.plot(
-        [_point(study, one, place) for one, place in zip(spent, places, strict=True)],
-        title=f"{study.unit} against total time",
-        x_name=f"{unit} in all",
-        y_name=study.unit,
-        x=x,
-        ticks=ticks,
-        level=plain.cell.mean,
-    )
-    return Figure(panels=[panel], caption=said)
+    points = [_point(study, one, place) for one, place in zip(spent, places, strict=True)]
+    return [
+        charts.plot(
+            points,
+            title=f"{study.unit} against total time",
+            x_name=f"{unit} in all",
+            y_name=study.unit,
+            x=x,
+            ticks=ticks,
+            level=study.baseline.cell.mean,
+        )
+    ]
 
 
 def _point(study: Study, one: Known, place: float) -> charts.Series:

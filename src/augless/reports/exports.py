@@ -6,7 +6,7 @@ import dataclasses
 import io
 import re
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from csv import DictWriter
 from dataclasses import replace
 from typing import Any
@@ -53,14 +53,12 @@ def _main(evidence: Evidence) -> list[tables.Table]:
     return [table for table in listed if table is not None]
 
 
-def _below(table: tables.Table) -> list[str]:
-    """List what is small in a table, column by column: its intervals and p-values."""
-    said = []
+def _below(table: tables.Table) -> Iterator[str]:
+    """Yield what is small in a table, column by column: its intervals and p-values."""
     for k, heading in enumerate(table.head[1:]):
         small = {line.name: line.cells[k].small for line in table.lines}
-        listed = ", ".join(f"{name} ({', '.join(parts)})" for name, parts in small.items() if parts)
-        said.append(f"{heading.capitalize()}: {listed}." if listed else "")
-    return list(filter(None, said))
+        if listed := [f"{name} ({', '.join(parts)})" for name, parts in small.items() if parts]:
+            yield f"{heading.capitalize()}: {', '.join(listed)}."
 
 
 def _all(evidence: Evidence) -> list[tables.Table]:

@@ -8,29 +8,21 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from augless import metrics, trials
+from augless import trials
 from augless.recipes import BadRecipe, reading
 from augless.reports import charts, words
+from augless.reports.charts import Panel
 from augless.reports.evidence import COLOURS, MARKS, WATCHED, Evidence, Row, Study, metric_name
 from augless.trials import summary
 
 POINTS_SHOWN = 80  # points of a line: more cannot be seen
-_OVER_SEEDS = "Mean over seeds; the band is their range."
 Read = Callable[[Row, trials.Logged], float | None]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Figure:
-    """Panels that are looked at together."""
-
-    panels: list[charts.Panel]
-    caption: str
 
 
 # Differences
 
 
-def differences(study: Study) -> Figure | None:
+def differences(study: Study) -> list[Panel]:
     """Draw how far each method is from the baseline, and from its control, on one corpus."""
     drawn: dict[str, list[charts.Effect]] = {}
     for side in summary.SIDES:
@@ -41,73 +33,34 @@ def differences(study: Study) -> Figure | None:
         if rows:
             effects = [_effect(study, row, row.method, one) for row, one in rows]
             drawn[f"{study.unit}, difference from {other}"] = effects
-    if not drawn:
-        return None
-    span = _span([one for effects in drawn.values() for one in effects])
-    panels = [charts.forest(effects, title=title, span=span) for title, effects in drawn.items()]
-    return Figure(panels=panels, caption=_how_to_read(study))
+    span = charts.span([one for effects in drawn.values() for one in effects])
+    return [charts.forest(effects, title, span) for title, effects in drawn.items()]
 
 
-def forest(evidence: Evidence) -> Figure | None:
+def forest(evidence: Evidence) -> list[Panel]:
     """Draw the effect of every method on every corpus, and over all of them; the primary first."""
-    plan, study, panels = evidence.plan, evidence.studies[0], []
-    for method, overall in sorted(
-        evidence.overall.items(), key=lambda pair: pair[0] != plan.primary
-    ):
-        whole = overall.baseline
+    plan, panels = evidence.plan, []
+    methods = sorted(evidence.overall, key=lambda method: method != plan.primary)
+    for method in methods:
+        whole = evidence.overall[method].baseline
         if whole is None or whole.corpora < 2:
             continue
         effects = [
-            _effect(one, row, one.corpus, row.baseline)
-            for one in evidence.studies
-            if (row := one.row(method)) is not None and row.baseline is not None
+            _effect(study, row, study.corpus, row.baseline)
+            for study in evidence.studies
+            if (row := study.row(method)) is not None and row.baseline is not None
         ]
         style, mark = evidence.styles[method], MARKS[evidence.verdict(whole)]
-        effects.append(_pooled(style, f"mean of {whole.corpora}", whole.test, mark))
+        effects.append(charts.Effect(style, f"mean of {whole.corpora}", whole.test, mark))
         if whole.likely is not None:
-            effects.append(_pooled(style, "others like these", whole.likely.mean, ""))
-        title = f"{method}: {study.unit}, difference from {plan.baseline}"
-        panels.append(charts.forest(effects, title=title, span=_span(effects)))
-    if not panels:
-        return None
-    said = (
-        " Diamonds: the mean over these corpora, which is what is tested, and, from three corpora "
-        "on, what to expect on corpora like these (random effects)."
-    )
-    return Figure(panels=panels, caption=_how_to_read(study) + said)
+            effects.append(charts.Effect(style, "others like these", whole.likely.mean, ""))
+        title = f"{method}: {evidence.studies[0].unit}, difference from {plan.baseline}"
+        panels.append(charts.forest(effects, title, charts.span(effects)))
+    return panels
 
 
 def _effect(study: Study, row: Row, name: str, one: trials.Contrast) -> charts.Effect:
-    effect = _pooled(row.style, name, one.test, MARKS[study.verdict(one)])
-    return replace(effect, seeds=one.seeds, pooled=False)
-
-
-def _pooled(style: str, name: str, test: metrics.Difference, mark: str) -> charts.Effect:
-    return charts.Effect(
-        style=style,
-        name=name,
-        estimate=test.estimate,
-        low=test.low,
-        high=test.high,
-        mark=mark,
-        pooled=True,
-    )
-
-
-def _span(effects: Sequence[charts.Effect]) -> float:
-    """Return how far an axis reaches to both sides of 0."""
-    ends = [abs(v) for one in effects for v in (one.low, one.high, one.estimate, *one.seeds)]
-    return charts.rounded(0.0, max(ends) * 1.04)[1]
-
-
-def _how_to_read(study: Study) -> str:
-    better = "right" if study.metric.higher_is_better else "left"
-    if not any(one.of_methods for row in study.rows if (one := row.baseline or row.control)):
-        return f"Line: 95 % interval over sentences, of one seed. Better is to the {better}."
-    return (
-        "Line: 95 % interval. Small dots: seeds. Large dot: their mean, filled where a difference "
-        f"may be claimed, ▲ or ▼ in the table. Better is to the {better}."
-    )
+    return charts.Effect(row.style, name, one.test, MARKS[study.verdict(one)], one.seeds)
 
 
 # Training
@@ -133,19 +86,19 @@ def over_seeds(
     )
 
 
-def learning(study: Study) -> Figure | None:
+def learning(study: Study) -> list[Panel]:
     """Draw the validation score, or the watched test score, over the samples seen."""
     runs = [record for row in study.rows for record in row.records.values()]
     known = list(dict.fromkeys(n for run in runs for epoch in run.epochs for n in epoch.scores))
     if not known:
-        return None
+        return []
     others = [name for name in known if name not in ("loss", "perplexity")]
     watched = [name for name in others if name.startswith(WATCHED)]
     score = study.metric.name if study.metric.name in known else (others or known)[-1]
     score = watched[0] if watched else score
     lines = _lines(study.rows, lambda row, entry: entry.scores.get(score), ("epoch",))
     if not lines:
-        return None
+        return []
     name = metric_name(score.removeprefix(WATCHED))
     title = f"{'Test' if watched else 'Validation'} {name}"
     panels = [charts.plot(lines, title=title, x_name="samples seen", x_low=0.0, y_name=name)]
@@ -160,31 +113,23 @@ def learning(study: Study) -> Figure | None:
                 y_name=name,
             )
         )
-    note = "Validation is never weighted."
-    if watched:
-        note = "The test set was scored at every epoch, as this plan asks; it chose nothing."
-    caption = f"{_OVER_SEEDS} A line ends where its first seed did. {note}"
-    return Figure(panels=panels, caption=caption)
+    return panels
 
 
-def sweep(plan: trials.Plan, study: Study) -> Figure | None:
+def sweep(plan: trials.Plan, study: Study) -> list[Panel]:
     """Draw the test score against the knob that a plan varies, a line per series."""
     series: dict[str, dict[float, list[float]]] = {}
     for row in study.rows:
         method = plan.methods[row.method]
         if method.series is not None and method.at is not None and row.cell.values:
             series.setdefault(method.series, {})[method.at] = [*row.cell.values.values()]
-    if not series:
-        return None
-    base, panels = study.baseline, []
+    panels, level = [], study.baseline.cell.mean
     for k, (name, points) in enumerate(series.items()):
         places = sorted(points)
         values = [points[at] for at in places]
         line = over_seeds(f"m{k % COLOURS}", name, places, values, "dotted")
-        level = base.cell.mean
         panels.append(charts.plot([line], title=name, x_name=name, y_name=study.unit, level=level))
-    ruled = f" The rule is {base.method}." if base.cell.mean is not None else ""
-    return Figure(panels=panels, caption=f"{_OVER_SEEDS}{ruled}")
+    return panels
 
 
 @dataclass(frozen=True)
@@ -211,7 +156,7 @@ _OVER_TIME = (
 )
 
 
-def weights(study: Study) -> Figure | None:
+def weights(study: Study) -> list[Panel]:
     """Draw statistics of the weights over the samples seen."""
     weighing, panels = [row for row in study.rows if row.weighs], []
     for one in _OVER_TIME:
@@ -232,15 +177,12 @@ def weights(study: Study) -> Figure | None:
                     level=one.level,
                 )
             )
-    if not panels:
-        return None
-    which = "Methods that weigh their samples; the others give every sample the weight 1."
-    return Figure(panels=panels, caption=f"{which} {_OVER_SEEDS}{_of_terms(weighing)}")
+    return panels
 
 
-def losses(study: Study) -> Figure | None:
+def losses(study: Study) -> list[Panel]:
     """Draw the losses of the last epoch, and the weight that each would get."""
-    panels, shown = [], []
+    panels = []
     for row in study.rows:
         place = row.weighted_term
         runs = [record.epochs for record in row.records.values() if record.epochs]
@@ -249,7 +191,6 @@ def losses(study: Study) -> Figure | None:
         first, last = (_summed([run[k].term(place).histogram for run in runs]) for k in (0, -1))
         if not last:
             continue
-        shown.append(row)
         curve = weight_curve(row, place, len(last))
         spoken = f" Weights run from {min(curve):.3g} to {max(curve):.3g}." if curve else ""
         said = f"Losses of {row.method} in the last epoch, in units of the mean.{spoken}"
@@ -257,14 +198,7 @@ def losses(study: Study) -> Figure | None:
         panels.append(
             charts.histogram(last, first, curve, style=row.style, title=title, description=said)
         )
-    if not panels:
-        return None
-    return Figure(
-        panels=panels,
-        caption="Bars: losses in the last epoch, all seeds. Thin outline: the first epoch. Line: "
-        "the weight that a sample with this loss gets at the end, on the axis at the right."
-        + _of_terms(shown),
-    )
+    return panels
 
 
 def _of_term(row: Row) -> str:
@@ -277,9 +211,10 @@ def _of_term(row: Row) -> str:
     return f", term {place + 1} of {len(terms)}: {term.loss.name}{factor}"
 
 
-def _of_terms(rows: Sequence[Row]) -> str:
+def of_terms(study: Study) -> str:
     """Say of which terms the weights are, where that is a question."""
-    named = [f"{row.method}{said}" for row in rows if (said := _of_term(row))]
+    weighing = [row for row in study.rows if row.weighs]
+    named = [f"{row.method}{said}" for row in weighing if (said := _of_term(row))]
     return f" Weights are those of one term: {'; '.join(named)}." if named else ""
 
 

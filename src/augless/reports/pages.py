@@ -6,7 +6,7 @@ import base64
 import hashlib
 import itertools
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from importlib import metadata, resources
 from typing import TYPE_CHECKING, Any
@@ -22,7 +22,7 @@ from augless.reports import (
     tables,
     words,
 )
-from augless.reports.evidence import Evidence
+from augless.reports.evidence import Evidence, Study
 
 if TYPE_CHECKING:
     import jinja2
@@ -36,13 +36,14 @@ def page(evidence: Evidence) -> str:
     """Return the page."""
     from markupsafe import Markup
 
-    def by_corpus(make: Callable[..., Any], *given: Any) -> list[tuple[str, Any]]:
+    def by_corpus(make: Callable[..., Any], *given: Any) -> list[tuple[Study, Any]]:
         """Make something of every corpus that there is something to show of."""
-        made = ((study.corpus, make(*given, study)) for study in evidence.studies)
-        return [(corpus, thing) for corpus, thing in made if thing is not None]
+        made = ((study, make(*given, study)) for study in evidence.studies)
+        return [(study, thing) for study, thing in made if thing]
 
     counter, answer = itertools.count(1), answers.of(evidence)
     trial, records = evidence.trial, evidence.records
+    signatures = evidence.table.signatures.values()
     script = (resources.files("augless.reports") / "page.js").read_text("utf-8")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     return (
@@ -68,7 +69,7 @@ def page(evidence: Evidence) -> str:
             changes={method: _changes(evidence, method) for method in evidence.styles},
             controls=_controls(evidence),
             tuning=sum(one.seconds for of in trial.chosen.values() for one in of.values()),
-            signatures=_signatures(evidence),
+            signatures=dict.fromkeys(pair for of in signatures for pair in of.items()),
             corpora=dict.fromkeys((e.corpus, e.record.corpus) for e in trial.entries if e.record),
             files=dict.fromkeys((file.name, file.sha256) for r in records for file in r.inputs),
             versions=dict.fromkeys(pair for r in records for pair in r.versions.items()),
@@ -82,11 +83,11 @@ def page(evidence: Evidence) -> str:
 
 def forest(evidence: Evidence) -> str:
     """Return the forest plot as a file of its own, nothing if there is nothing to plot."""
-    figure = figures.forest(evidence) or figures.differences(evidence.studies[0])
-    if figure is None:
+    panels = figures.forest(evidence) or figures.differences(evidence.studies[0])
+    if not panels:
         return ""
     made = '{% from "chart.svg" import draw with context %}{{ draw(panel, "forest", alone=true) }}'
-    drawn = _environment().from_string(made).render(panel=figure.panels[0])
+    drawn = _environment().from_string(made).render(panel=panels[0])
     # What HTML forgives in a name, XML does not.
     return "".join(c for c in drawn if c.isprintable() or c == "\n") + "\n"
 
@@ -114,26 +115,25 @@ def coloured(styles: Mapping[str, str], sentence: str) -> Markup:
     return Markup().join(bold.format(styles[p], p) if p in names else p for p in parts)
 
 
-def _controls(evidence: Evidence) -> list[str]:
-    """Say what a difference from a control tells, and for which methods."""
-    plan, lead = evidence.plan, []
+def _controls(evidence: Evidence) -> Iterator[str]:
+    """Yield what a difference from a control tells, and for which methods."""
+    plan = evidence.plan
     controls = {m: c for m in plan.methods if (c := plan.control_of(m)) is not None}
     matched = {m: c for m, c in controls.items() if plan.methods[c].matches == m}
     weigh = {row.method for study in evidence.studies for row in study.rows if row.weighs}
     others = [m for m in controls if m in weigh and m not in matched]
     if matched:
         those = words.joined([f"{c} for {m}" for m, c in matched.items()])
-        lead.append(
+        yield (
             "A control has the weights of its method without their meaning, so that their "
             f"difference is due to which samples are preferred: {those}.{_kept(evidence, matched)}"
         )
     if others:
         those = words.joined(list(dict.fromkeys(controls[m] for m in others)))
-        lead.append(
-            f"No control matches {words.joined(others)}: a difference from {those} may there be "
-            "one of step size."
-        )
-    return lead or ["No method has a learning-rate control."]
+        but = f"a difference from {those} may there be one of step size"
+        yield f"No control matches {words.joined(others)}: {but}."
+    if not matched and not others:
+        yield "No method has a learning-rate control."
 
 
 def _kept(evidence: Evidence, matched: Mapping[str, str]) -> str:
@@ -163,16 +163,3 @@ def _changes(evidence: Evidence, method: str) -> list[str]:
     keys = [key for key in mine if key != "seed" and mine[key] != theirs.get(key)]
     gone = [f"{key} is gone" for key in theirs if key not in mine and key != "seed"]
     return [f"{key} = {words.value(mine[key])}" for key in keys] or gone or ["nothing"]
-
-
-def _signatures(evidence: Evidence) -> list[tuple[str, str]]:
-    """Return the signature of every metric, by corpus only where they differ."""
-    listed: dict[tuple[str, str], list[str]] = {}
-    for corpus, signatures in evidence.table.signatures.items():
-        for pair in signatures.items():
-            listed.setdefault(pair, []).append(corpus)
-    every = len(evidence.table.signatures)
-    return [
-        (metric if len(corpora) == every else f"{metric} ({', '.join(corpora)})", signature)
-        for (metric, signature), corpora in listed.items()
-    ]

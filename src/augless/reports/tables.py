@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from augless import metrics, trials
@@ -107,7 +107,8 @@ def results(evidence: Evidence, study: Study) -> Table:
         "seeds",
     ]
     table = Table(title=study.corpus, head=head, lines=lines, legend="").without_empty(2)
-    return replace(table, legend=_legend(evidence, study, "seconds" in table.head))
+    legend = _legend(evidence, study, "seconds" in table.head)
+    return replace(table, legend=" ".join(filter(None, legend)))
 
 
 def _line(evidence: Evidence, study: Study, row: Row, several: bool) -> Line:
@@ -146,15 +147,11 @@ def scored(mean: float | None, deviation: float | None, digits: int) -> str:
     return f"{words.fixed(mean, digits)}{spread}"
 
 
-def delta(study: Study, contrast: trials.Contrast | None, digits: int = 2) -> Cell:
+def delta(where: Study | Evidence, contrast: trials.Contrast | None, digits: int = 2) -> Cell:
     """Write a difference with the mark of a claim; its interval and its p are small."""
     if contrast is None:
         return Cell()
-    return _delta(contrast, study.verdict(contrast), digits)
-
-
-def _delta(contrast: trials.Contrast, kind: Verdict, digits: int) -> Cell:
-    test = contrast.test
+    kind, test = where.verdict(contrast), contrast.test
     small = [words.interval(test.low, test.high, digits), words.probability(contrast.corrected_p)]
     small += ["degenerate outputs"] if contrast.fault else []
     text = f"{words.signed(contrast.difference, digits)} {MARKS[kind]}".rstrip()
@@ -174,19 +171,17 @@ def tuned(evidence: Evidence, corpus: str) -> dict[str, float]:
     return {method: spent for method, spent in seconds.items() if spent}
 
 
-def _legend(evidence: Evidence, study: Study, timed: bool) -> str:
-    """Say how to read the table of a corpus."""
-    said = [f"{study.unit} on the test set, {_over(evidence)}.", _marks(evidence)]
-    said.append(answers.needed(evidence, study.corpus))
+def _legend(evidence: Evidence, study: Study, timed: bool) -> Iterator[str]:
+    """Yield how to read the table of a corpus."""
+    yield f"{study.unit} on the test set, {_over(evidence)}."
+    yield _marks(evidence)
+    yield answers.needed(evidence, study.corpus)
     if timed:
-        said.append(
-            "Seconds are of training alone, without tuning, and of runs side by side: a rough "
-            "figure."
-        )
+        yield "Seconds are of training alone, without tuning, and of runs side by side:"
+        yield "a rough figure."
         spent = tuned(evidence, study.corpus).items()
         each = words.joined([f"{seconds:,.0f} seconds for {method}" for method, seconds in spent])
-        said.append(f"Tuning took another {each}." if each else "")
-    return " ".join(filter(None, said))
+        yield f"Tuning took another {each}." if each else ""
 
 
 def _over(evidence: Evidence) -> str:
@@ -250,7 +245,7 @@ def _overall(evidence: Evidence, method: str) -> Cell:
     row = evidence.overall.get(method)
     if row is None or row.baseline is None or row.baseline.corpora < 2:
         return Cell()
-    cell = _delta(row.baseline, evidence.verdict(row.baseline), 2)
+    cell = delta(evidence, row.baseline)
     return replace(cell, line=f"{cell.text} ({', '.join(cell.small)})")
 
 
