@@ -9,7 +9,6 @@ import io
 import os
 import signal
 import sys
-from collections.abc import Callable
 from typing import Annotated, TextIO
 
 import typer
@@ -62,17 +61,14 @@ def root(
     """
 
 
-_STEPS: list[Callable[..., None]] = [preparing.prepare, augmenting.augment]
-_STEPS += [
-    augmenting.neighbours,
-    training.train,
-    writing.generate,
-    scoring.score,
-    trying.trial,
-    trying.report,
-]
-for step in _STEPS:
-    options.verb(app)(step)
+options.verb(app)(preparing.prepare)
+options.verb(app)(augmenting.augment)
+options.verb(app)(augmenting.neighbours)
+options.verb(app)(training.train)
+options.verb(app)(writing.generate)
+options.verb(app)(scoring.score)
+options.verb(app)(trying.trial)
+options.verb(app)(trying.report)
 app.add_typer(surveying.app, name="survey")
 options.verb(app, "list")(describing.list_)
 options.verb(app)(describing.doctor)

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from augless import runs, trials
-from augless.reports import advice, answers, costs, naming, tables
+from augless.reports import advice, answers, costs, naming, pages, tables
 from augless.reports.evidence import Evidence, Row, Study
 from augless.reports.words import MINUS
 from augless.trials.summary import SIDES
@@ -71,38 +71,18 @@ def _all(evidence: Evidence) -> list[tables.Table]:
 
 def markdown(evidence: Evidence) -> str:
     """Write the tables in Markdown, a heading each."""
-    parts = []
-    for table in _all(evidence):
-        head, *rows = ([in_markdown(cell) for cell in row] for row in table.rows)
-        rule = ["---"] + ["---:"] * (len(head) - 1)
-        body = "\n".join(f"| {' | '.join(row)} |" for row in (head, rule, *rows))
-        notes = "".join(f"\n- {in_markdown(note)}" for note in table.notes)
-        said = in_markdown(table.legend) + (f"\n{notes}" if notes else "")
-        parts.append(f"### {in_markdown(table.title)}\n\n{body}\n\n{said}\n")
-    return "\n".join(parts)
+    return _written("tables.md", evidence)
 
 
 def latex(evidence: Evidence) -> str:
     """Write the tables in LaTeX, for the packages booktabs and amssymb."""
-    parts = ["% \\usepackage{booktabs,amssymb}\n"]
-    for table in _all(evidence):
-        said = " ".join([table.legend, *(f"{note}." for note in table.notes)])
-        head, *body = (" & ".join(map(in_latex, row)) + r" \\" for row in table.rows)
-        lines = [
-            r"\begin{table}",
-            r"\centering",
-            rf"\begin{{tabular}}{{l{'r' * (len(table.head) - 1)}}}",
-            r"\toprule",
-            head,
-            r"\midrule",
-            *body,
-            r"\bottomrule",
-            r"\end{tabular}",
-            rf"\caption{{{in_latex(table.title)}: {in_latex(said)}}}",
-            r"\end{table}",
-        ]
-        parts.append("\n".join(lines) + "\n")
-    return "\n".join(parts)
+    return _written("tables.tex", evidence)
+
+
+def _written(template: str, evidence: Evidence) -> str:
+    environment = pages.environment("reports", autoescape=False)
+    environment.filters |= {"markdown": in_markdown, "latex": in_latex}
+    return environment.get_template(template).render(tables=_all(evidence))
 
 
 def text(evidence: Evidence) -> str:

@@ -47,7 +47,7 @@ def page(evidence: Evidence) -> str:
     script = (resources.files("augless.reports") / "page.js").read_text("utf-8")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     return (
-        _environment()
+        environment("reports")
         .get_template("page.html")
         .render(
             evidence=evidence,
@@ -87,20 +87,22 @@ def forest(evidence: Evidence) -> str:
     if not panels:
         return ""
     made = '{% from "chart.svg" import draw with context %}{{ draw(panel, "forest", alone=true) }}'
-    drawn = _environment().from_string(made).render(panel=panels[0])
+    drawn = environment("reports").from_string(made).render(panel=panels[0])
     # What HTML forgives in a name, XML does not.
     return "".join(c for c in drawn if c.isprintable() or c == "\n") + "\n"
 
 
-def _environment() -> jinja2.Environment:
+def environment(*packages: str, autoescape: bool = True) -> jinja2.Environment:
+    """Return what renders the templates of packages."""
     import jinja2
 
     return jinja2.Environment(
-        loader=jinja2.PackageLoader("augless", "reports"),
-        autoescape=True,
+        loader=jinja2.ChoiceLoader([jinja2.PackageLoader("augless", name) for name in packages]),
+        autoescape=autoescape,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
+        keep_trailing_newline=not autoescape,
     )
 
 
