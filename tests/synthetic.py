@@ -125,19 +125,19 @@ def history_of(method, skill, rng, samples=20_000, epochs=8, intervals=40):
             }
         ]
 
-    found = []
+    entries = []
     for k in range(1, intervals + 1):
         share = k / intervals
         place = {"step": k * 50, "samples": int(copies * samples * share), "epoch": 1}
-        found.append({"kind": "interval", **place, "terms": terms(share)})
+        entries.append({"kind": "interval", **place, "terms": terms(share)})
     for k in range(1, epochs + 1):
         share = k / epochs
         score = 33 * (1 - math.exp(-3.4 * share)) + 30 * skill * share + rng.normal(0, 0.25)
         place = {"step": k * 250, "samples": int(copies * samples * share), "epoch": k}
         scores = {"loss": 2.5 - share, "perplexity": math.exp(2.5 - share), "bleu": score}
         logged = {"terms": terms(share), "scores": scores, "clipped": 0.125}
-        found.append({"kind": "epoch", **place, **logged})
-    return found
+        entries.append({"kind": "epoch", **place, **logged})
+    return entries
 
 
 @functools.cache
@@ -232,7 +232,7 @@ def synthetic(
 
 def costs_of(plan, entries, chosen=None):
     """Add up what runs took; back-translation needs another model, and pairs made by it."""
-    found = {}
+    costs = {}
     for method in plan.methods:
         for corpus in plan.recipes:
             results = [
@@ -248,8 +248,8 @@ def costs_of(plan, entries, chosen=None):
             if method == "back-translation":
                 parts["augment"] = Spent(seconds=20.0 * len(results))
                 parts["train"] = Spent(seconds=41.0 * len(results), samples=20_000 * len(results))
-            found.setdefault(method, {})[corpus] = Cost(**parts if results else {})
-    return found
+            costs.setdefault(method, {})[corpus] = Cost(**parts if results else {})
+    return costs
 
 
 class Reader(HTMLParser):
@@ -390,7 +390,7 @@ def hostile():
     rng = np.random.default_rng(0)
     sources, references, lengths, hardness = corpus_of(rng, 12)
     texts = [f"{PAYLOAD} {s}" for s in sources], [f"{PAYLOAD} {r}" for r in references]
-    found = synthetic(plan, texts=(*texts, lengths, hardness), failed={("bad & | $_{x}", 1)})
+    trial = synthetic(plan, texts=(*texts, lengths, hardness), failed={("bad & | $_{x}", 1)})
     entries = [
         dataclasses.replace(
             entry,
@@ -404,12 +404,12 @@ def hostile():
                 hypotheses={"test": [f"{PAYLOAD} {k}" for k in range(12)]},
             ),
         )
-        for entry in found.entries
+        for entry in trial.entries
     ]
     failure = trials.Failure(3, PAYLOAD)
     tried = trials.Attempt(values={PAYLOAD: PAYLOAD}, score=None, failure=failure)
     choice = trials.Choice(best=None, by="loss", seeds=(0,), tried=(tried,))
-    return dataclasses.replace(found, entries=entries, chosen={PAYLOAD: {PAYLOAD: choice}})
+    return dataclasses.replace(trial, entries=entries, chosen={PAYLOAD: {PAYLOAD: choice}})
 
 
 def scored_otherwise(record):

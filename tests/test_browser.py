@@ -88,14 +88,14 @@ def luminance(colour):
 # A colour as numbers: a canvas knows every way in which CSS writes one.
 COLOURS = """([what, property]) => {
   const canvas = document.createElement("canvas").getContext("2d");
-  const found = new Set();
+  const colours = new Set();
   for (const element of document.querySelectorAll(what)) {
     canvas.fillStyle = getComputedStyle(element)[property];
     canvas.fillRect(0, 0, 1, 1);
     const [r, g, b] = canvas.getImageData(0, 0, 1, 1).data;
-    found.add(`rgb(${r}, ${g}, ${b})`);
+    colours.add(`rgb(${r}, ${g}, ${b})`);
   }
-  return [...found];
+  return [...colours];
 }"""
 
 

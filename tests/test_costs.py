@@ -40,17 +40,17 @@ def spent(seconds, samples=0, **parts):
 
 def gathered(*rows, seconds, plain=None, metric="bleu", **changes):
     """Evidence of one corpus, on which the baseline took 100 seconds if nothing else is said."""
-    found = gathered_of(study_of(*rows, plain=plain, metric=metric), **changes)
+    evidence = gathered_of(study_of(*rows, plain=plain, metric=metric), **changes)
     known = {m: spent(s) for m, s in {"plain": 100.0, **seconds}.items()}
-    return dataclasses.replace(found, trial=dataclasses.replace(found.trial, costs=known))
+    return dataclasses.replace(evidence, trial=dataclasses.replace(evidence.trial, costs=known))
 
 
 # The table
 
 
 def test_the_table_counts_all_that_a_method_needs(gathered_trial):
-    found = gathered_trial
-    table = costs.table(found, found.studies[0])
+    evidence = gathered_trial
+    table = costs.table(evidence, evidence.studies[0])
     parts = ["own training", "preparing", "augmentation", "other models", "tuning"]
     totals = ["seconds in all", "time / plain", "samples in all", "samples / plain"]
     assert table.head == ["Method", *totals, *parts]
@@ -65,11 +65,11 @@ def test_the_table_counts_all_that_a_method_needs(gathered_trial):
 
 
 def test_parts_that_nothing_was_spent_on_have_no_column():
-    found = gathered(row_of("exponential", baseline=contrast()), seconds={"exponential": 150.0})
-    table = costs.table(found, found.studies[0])
+    evidence = gathered(row_of("exponential", baseline=contrast()), seconds={"exponential": 150.0})
+    table = costs.table(evidence, evidence.studies[0])
     assert table.head[5:] == ["own training"]
     assert [line.cells[1].text for line in table.lines] == ["1.00", "1.50"]
-    nothing = dataclasses.replace(found, trial=dataclasses.replace(found.trial, costs={}))
+    nothing = dataclasses.replace(evidence, trial=dataclasses.replace(evidence.trial, costs={}))
     assert costs.table(nothing, nothing.studies[0]) is None
     assert costs.figure(nothing, nothing.studies[0]) == []
     assert costs.line(nothing) == "" and advice.of(nothing) is None
@@ -77,15 +77,15 @@ def test_parts_that_nothing_was_spent_on_have_no_column():
 
 def test_unfinished_methods_are_not_compared_by_their_cost():
     plan = plan_of(("plain", "matched", "exponential"), seeds=(1, 2))
-    found = gather(synthetic(plan, failed={("exponential", 2)}, sentences=30))
-    table = costs.table(found, found.studies[0])
+    evidence = gather(synthetic(plan, failed={("exponential", 2)}, sentences=30))
+    table = costs.table(evidence, evidence.studies[0])
     line = next(line for line in table.lines if line.name == "exponential")
     assert line.cells[0].line.endswith(" [1 of 2 seeds]")
     assert line.cells[1].text == line.cells[3].text == ""
     assert "What failed runs took is not known." in table.legend
-    (panel,) = costs.figure(found, found.studies[0])
+    (panel,) = costs.figure(evidence, evidence.studies[0])
     assert not any(label.text == "exponential" for label in panel.labels)
-    assert "exponential" not in costs.line(found)
+    assert "exponential" not in costs.line(evidence)
 
 
 def test_every_format_has_the_cost_and_the_advice(gathered_trial, tmp_path):
@@ -115,8 +115,10 @@ def test_the_terminal_has_the_times_in_a_line(gathered_trial):
     assert line.startswith("Time with all that it needs: plain 132 s, others from ")
     assert line.endswith(f"{TIMES} to back-translation 3.3{TIMES}.") and len(line) < costs.LONGEST
     assert line in reports.text(gathered_trial)
-    found = gathered(row_of("exponential", baseline=contrast()), seconds={"exponential": 7500.0})
-    assert costs.line(found) == f"Time with all that it needs: plain 100 s, exponential 75{TIMES}."
+    evidence = gathered(row_of("exponential", baseline=contrast()), seconds={"exponential": 7500.0})
+    assert (
+        costs.line(evidence) == f"Time with all that it needs: plain 100 s, exponential 75{TIMES}."
+    )
 
 
 @pytest.mark.parametrize(
@@ -143,8 +145,8 @@ def drawn(seconds, **contrasts):
     """The picture of methods that took so long; those that differ are given with their contrast."""
     names = [name for name in seconds if name != "plain"]
     rows = [row_of(name, baseline=contrasts.get(name)) for name in names]
-    found = gathered(*rows, seconds=seconds)
-    (panel,) = costs.figure(found, found.studies[0])
+    evidence = gathered(*rows, seconds=seconds)
+    (panel,) = costs.figure(evidence, evidence.studies[0])
     return panel
 
 
@@ -184,8 +186,8 @@ def test_ticks_of_decades_are_few_and_inside(span):
 
 def test_a_picture_needs_two_points_and_says_which_way_is_better(tmp_path):
     row = row_of("exponential", baseline=contrast(-0.8))
-    found = gathered(row, seconds={"exponential": 500.0}, metric="perplexity")
-    (panel,) = costs.figure(found, found.studies[0])
+    evidence = gathered(row, seconds={"exponential": 500.0}, metric="perplexity")
+    (panel,) = costs.figure(evidence, evidence.studies[0])
     (shape,) = panel.shapes
     assert shape.title == "exponential: 40.00 perplexity, 8 min"
     assert shape.title in panel.description
@@ -276,15 +278,15 @@ WORSE = contrast(-1.0, p=0.01)
 )
 def test_the_best_or_the_cheapest_that_is_as_good_is_taken(effects, seconds, take, said):
     rows = [row_of(name, baseline=one) for name, one in effects.items()]
-    found = advice.of(gathered(*rows, seconds=seconds))
-    assert (found.take, found.sentence) == (take, said)
+    advised = advice.of(gathered(*rows, seconds=seconds))
+    assert (advised.take, advised.sentence) == (take, said)
 
 
 def test_a_gain_that_a_control_has_too_is_said():
     row = row_of("exponential", baseline=BETTER, control=OPEN)
-    found = advice.of(gathered(row, row_of("matched", "control"), seconds={"exponential": 100.0}))
-    assert found.sentence.endswith("as plain, and is not shown to beat its control matched.")
-    assert found.take == "exponential", "a control is not to be taken"
+    advised = advice.of(gathered(row, row_of("matched", "control"), seconds={"exponential": 100.0}))
+    assert advised.sentence.endswith("as plain, and is not shown to beat its control matched.")
+    assert advised.take == "exponential", "a control is not to be taken"
 
 
 def test_a_lower_perplexity_is_taken():
@@ -316,14 +318,14 @@ FAULT = {1: "90 % of the outputs are empty"}
     ],
 )
 def test_where_nothing_is_known_nothing_is_advised(plain, row, said):
-    found = advice.of(gathered(row, plain=plain, seconds={"a": 200.0}))
-    assert found.take is None and found.sentence.startswith(f"No method can be advised: {said}")
+    advised = advice.of(gathered(row, plain=plain, seconds={"a": 200.0}))
+    assert advised.take is None and advised.sentence.startswith(f"No method can be advised: {said}")
 
 
 def test_degenerate_outputs_are_left_out_and_named(tmp_path):
     rows = [row_of("a", faults=FAULT, baseline=BETTER), row_of("b", baseline=OPEN)]
-    found = advice.of(gathered(*rows, seconds={"a": 10.0, "b": 150.0}))
-    assert found.take == "plain" and found.left_out == ("outputs of a are degenerate",)
+    advised = advice.of(gathered(*rows, seconds={"a": 10.0, "b": 150.0}))
+    assert advised.take == "plain" and advised.left_out == ("outputs of a are degenerate",)
 
 
 def test_over_several_corpora_their_mean_and_all_time_count():
@@ -332,15 +334,15 @@ def test_over_several_corpora_their_mean_and_all_time_count():
         for corpus, one in (("toy", contrast(1.5)), ("other", contrast(0.2, p=0.6)))
     ]
     pooled = contrast(0.9, p=0.03, seeds=(), corpora=2)
-    found = gathered_of(*studies, overall={"plain": (None, None), "a": (pooled, None)})
+    evidence = gathered_of(*studies, overall={"plain": (None, None), "a": (pooled, None)})
     known = {m: {c: Cost(own=Spent(seconds=s)) for c in ("toy", "other")} for m, s in
              (("plain", 100.0), ("a", 250.0))}  # fmt: skip
-    found = dataclasses.replace(found, trial=dataclasses.replace(found.trial, costs=known))
-    assert costs.total(found, "a").seconds == 500
-    told = advice.of(found)
+    evidence = dataclasses.replace(evidence, trial=dataclasses.replace(evidence.trial, costs=known))
+    assert costs.total(evidence, "a").seconds == 500
+    told = advice.of(evidence)
     assert told.take == "a" and "2.5 times as long as plain" in told.sentence
     one = dataclasses.replace(pooled, corpora=1)
-    found.table.rows[1] = dataclasses.replace(found.table.rows[1], baseline=one)
-    assert advice.of(found).sentence == (
+    evidence.table.rows[1] = dataclasses.replace(evidence.table.rows[1], baseline=one)
+    assert advice.of(evidence).sentence == (
         "No method can be advised: a cannot be compared with plain."
     )

@@ -93,9 +93,9 @@ def test_human_scores_stand_beside_automatic_ones(trial, made, tmp_path):
     for text in (reports.markdown(gathered), reports.text(gathered)):
         assert "Human ratings" in text and f"{mean.value:.2f} (" in text and "rival.hyp" in text
     assert r"$\blacktriangle$" in reports.latex(gathered)
-    found = reports.summary(gathered)["human"]
-    assert found["scales"][0]["ratings"]["exponential"]["mean"] == mean.value
-    assert json.loads(json.dumps(found, allow_nan=False)) == found
+    summary = reports.summary(gathered)["human"]
+    assert summary["scales"][0]["ratings"]["exponential"]["mean"] == mean.value
+    assert json.loads(json.dumps(summary, allow_nan=False)) == summary
     assert reports.summary(gather(trial))["human"] is None
     assert "What people said" not in page_of(trial, tmp_path).text
 
@@ -116,10 +116,10 @@ def test_of_several_corpora_that_of_the_rated_texts_is_shown(tmp_path):
     plan = plan_of(("plain", "exponential"), ("toy", "other"), seeds=(1, 2))
     several = synthetic(plan, sentences=30)
     systems = {"plain": outputs(several, "plain")}
-    found = joined(surveyed(tmp_path / "s", several, systems), several)
-    table = found.human.table
+    evidence = joined(surveyed(tmp_path / "s", several, systems), several)
+    table = evidence.human.table
     assert table.head[1] == "BLEU"
-    value = found.study("toy").row("plain").cell.mean
+    value = evidence.study("toy").row("plain").cell.mean
     assert cell_of(table, "plain", "BLEU").text.startswith(f"{value:.2f} ± ")
     elsewhere = [f"another {k}" for k in range(30)]
     unknown = joined(surveyed(tmp_path / "u", several, systems, sources=elsewhere), several)

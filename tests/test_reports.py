@@ -152,8 +152,8 @@ def test_the_page_says_how_strong_each_treatment_was(page, gathered):
     assert effect == f"{shown.text} ({shown.small[0]})"
     for text in (Reader(page).text, reports.markdown(gathered), reports.latex(gathered)):
         assert "effective sample size" in text and "14.8" in text
-    found = list(csv.DictReader(io.StringIO(reports.csv(gathered))))
-    row = next(r for r in found if (r["method"], r["metric"]) == ("linear", "bleu"))
+    lines = list(csv.DictReader(io.StringIO(reports.csv(gathered))))
+    row = next(r for r in lines if (r["method"], r["metric"]) == ("linear", "bleu"))
     assert float(row["spread"]) == strong.spread and float(row["clipped"]) == 0.125
     first = study.row("linear").records[1]
     silent = [
@@ -201,10 +201,10 @@ def test_figures_and_tables_have_the_same_marks():
         row_of("sure", baseline=contrast()),
         row_of("unsure", baseline=contrast(0.1, p=0.6)),
     ]
-    found = gathered_of(study_of(*rows))
-    table = tables.results(found, found.studies[0])
+    evidence = gathered_of(study_of(*rows))
+    table = tables.results(evidence, evidence.studies[0])
     marks = [cell_of(table, row.method, "against plain").text[-1] for row in rows]
-    panel = figures.differences(found.studies[0])[0]
+    panel = figures.differences(evidence.studies[0])[0]
     drawn = [dot.style.split()[1] for dot in panel.dots if dot.style.startswith("mean")]
     assert marks == ["▼", "▲", "0"] and drawn == ["claimed", "claimed", "open"]
     assert [label.text[-1] for label in panel.labels if label.text[-1] in {*"▲▼"}] == ["▼", "▲"]
@@ -251,11 +251,11 @@ def test_a_method_that_changes_more_than_weights_is_known_by_its_recipe(small):
         else entry
         for entry in small.trial.entries
     ]
-    found = {}
+    differing = {}
     for trial in (small.trial, dataclasses.replace(small.trial, entries=entries)):
         rows = gather(trial).studies[0].rows
-        found[trial is small.trial] = [row.besides for row in rows]
-    assert found == {True: [False, False, False], False: [False, False, True]}
+        differing[trial is small.trial] = [row.besides for row in rows]
+    assert differing == {True: [False, False, False], False: [False, False, True]}
 
 
 def test_the_page_can_be_read_without_seeing_it(page):
@@ -341,12 +341,12 @@ def test_terminals_latex_and_spreadsheets_get_no_commands(tmp_path):
 
 
 def test_the_table_is_the_same_in_every_format(trial, gathered, small):
-    found = list(csv.DictReader(io.StringIO(reports.csv(gathered))))
-    assert {row["metric"] for row in found} == {*trial.plan.metrics}
-    assert all(row["difference_baseline"] == "" for row in found if row["metric"] != "bleu")
-    found = [row for row in found if row["metric"] == "bleu"]
-    assert [row["method"] for row in found] == list(METHODS)
-    plain, linear = found[0], found[2]
+    lines = list(csv.DictReader(io.StringIO(reports.csv(gathered))))
+    assert {row["metric"] for row in lines} == {*trial.plan.metrics}
+    assert all(row["difference_baseline"] == "" for row in lines if row["metric"] != "bleu")
+    lines = [row for row in lines if row["metric"] == "bleu"]
+    assert [row["method"] for row in lines] == list(METHODS)
+    plain, linear = lines[0], lines[2]
     assert plain["difference_baseline"] == "" and plain["published"] == "27.98"
     gap = float(linear["mean"]) - float(plain["mean"])
     assert float(linear["difference_baseline"]) == pytest.approx(gap)
@@ -358,11 +358,11 @@ def test_the_table_is_the_same_in_every_format(trial, gathered, small):
 
 
 def test_every_format_has_what_the_page_has(small, trial, gathered):
-    found = list(csv.DictReader(io.StringIO(reports.csv(gathered))))
-    row = next(r for r in found if (r["method"], r["metric"]) == ("linear", "chrf"))
+    lines = list(csv.DictReader(io.StringIO(reports.csv(gathered))))
+    row = next(r for r in lines if (r["method"], r["metric"]) == ("linear", "chrf"))
     record = next(e.record for e in trial.entries if (e.method, e.seed) == ("linear", 2))
     assert float(row["seed_2"]) == record.value("test", "chrf")
-    row = next(r for r in found if (r["method"], r["metric"]) == ("exponential", "bleu"))
+    row = next(r for r in lines if (r["method"], r["metric"]) == ("exponential", "bleu"))
     contrasts = gathered.studies[0].row("exponential")
     assert float(row["corrected_p_baseline"]) == contrasts.baseline.corrected_p
     assert float(row["corrected_p_control"]) == contrasts.control.corrected_p
@@ -424,21 +424,21 @@ def test_numbers_of_the_paper_are_everywhere(tmp_path):
     page = page_of(gathered, tmp_path).text
     for text in (page, reports.markdown(gathered), reports.latex(gathered)):
         assert "Human" in text and "(0.940)" in text and "(7.10)" in text
-    found = list(csv.DictReader(io.StringIO(reports.csv(gathered))))
-    published = {(row["method"], row["metric"]): row["published"] for row in found}
+    lines = list(csv.DictReader(io.StringIO(reports.csv(gathered))))
+    published = {(row["method"], row["metric"]): row["published"] for row in lines}
     assert published["plain", "perplexity"] == "7.1" and published["Human", "distinct-1"] == "0.94"
 
 
 def test_the_summary_is_json_and_has_all_numbers(gathered, small):
-    found = reports.summary(small)
-    assert json.loads(json.dumps(found, allow_nan=False)) == found
-    assert found["sentence"] and found["metric"] == "bleu" and found["baseline"] == "plain"
-    assert {*found["corpora"]} == {"toy", "other"}
-    assert found["corpora"]["toy"]["exponential"]["failures"] == {
+    values = reports.summary(small)
+    assert json.loads(json.dumps(values, allow_nan=False)) == values
+    assert values["sentence"] and values["metric"] == "bleu" and values["baseline"] == "plain"
+    assert {*values["corpora"]} == {"toy", "other"}
+    assert values["corpora"]["toy"]["exponential"]["failures"] == {
         "2": "exit code 7: the loss is not finite"
     }
-    found = reports.summary(gathered)
-    row = found["corpora"]["toy-de-en"]["linear"]
+    values = reports.summary(gathered)
+    row = values["corpora"]["toy-de-en"]["linear"]
     cell = gathered.studies[0].row("linear").cell
     assert row["mean"] == cell.mean and row["deviation"] == cell.deviation
     assert {*row["scores"]} == {"bleu", "chrf", "perplexity"}
@@ -448,17 +448,18 @@ def test_the_summary_is_json_and_has_all_numbers(gathered, small):
     assert row["baseline"]["difference"] == test.estimate
     assert row["baseline"]["claimed"] == cell.baseline.claimed
     assert (
-        found["primary"] == "exponential" and found["overall"]["exponential"]["baseline"]["primary"]
+        values["primary"] == "exponential"
+        and values["overall"]["exponential"]["baseline"]["primary"]
     )
-    assert found["overall"]["linear"]["baseline"]["low"] == test.low
-    assert found["seeds_needed"]["toy-de-en"]["effect"] == 0.5
+    assert values["overall"]["linear"]["baseline"]["low"] == test.low
+    assert values["seeds_needed"]["toy-de-en"]["effect"] == 0.5
     assert row["control"]["name"] == "matched" and not row["control"]["matches"]
     assert row["control"]["difference"] == cell.control.difference
-    assert found["corpora"]["toy-de-en"]["exponential"]["control"]["matches"]
-    assert found["corpora"]["toy-de-en"]["plain"]["published"] == 27.98
+    assert values["corpora"]["toy-de-en"]["exponential"]["control"]["matches"]
+    assert values["corpora"]["toy-de-en"]["plain"]["published"] == 27.98
     assert row["seconds"] and row["samples"] and row["failures"] == {}
     assert row["tuning_seconds"] is None
-    assert found["corpora"]["toy-de-en"]["exponential"]["tuning_seconds"] == 300
+    assert values["corpora"]["toy-de-en"]["exponential"]["tuning_seconds"] == 300
     assert row["scores"]["bleu"]["seeds"] == row["seeds"] and len(row["seeds"]) == 3
 
 
@@ -481,15 +482,17 @@ def test_warnings_and_notes_of_the_trial_are_shown_once(trial, tmp_path):
     )
     notes = ("toy-de-en is not on this machine",)
     changed = dataclasses.replace(trial, entries=entries, notes=notes)
-    found = gather(changed)
-    assert found.studies[0].row("linear").baseline is None
+    evidence = gather(changed)
+    assert evidence.studies[0].row("linear").baseline is None
     page = page_of(changed, tmp_path).text
     for text in (page, reports.text(gather(changed))):
         assert text.count("toy-de-en is not on this machine.") == 1
         assert text.count("bleu on toy-de-en was scored in several ways") == 1
         assert text.count("1 of 18 runs is not done yet") == 1
         assert "seeds left" not in text
-    assert any("seeds left" in warning for warning in found.table.warnings), "the page counts them"
+    assert any("seeds left" in warning for warning in evidence.table.warnings), (
+        "the page counts them"
+    )
 
 
 def test_methods_that_were_scored_otherwise_are_not_compared(tmp_path):
@@ -523,8 +526,8 @@ def test_columns_name_the_control_and_only_its_method_learns_from_it(gathered, p
     assert "No control matches linear and uniform: a difference from matched may there" in lead
     methods = {"plain": trials.Method(), "linear": trials.Method(), "uniform": trials.Method()}
     methods |= {f"as {m}": trials.Method(matches=m) for m in ("linear", "uniform")}
-    found = gather(synthetic(plan_of(methods, seeds=(1,)), sentences=20))
-    several = tables.results(found, found.studies[0])
+    evidence = gather(synthetic(plan_of(methods, seeds=(1,)), sentences=20))
+    several = tables.results(evidence, evidence.studies[0])
     controls = [cell_of(several, m, "against its control") for m in ("linear", "uniform")]
     assert [cell.small[0] for cell in controls] == ["from as linear", "from as uniform"]
 
@@ -538,8 +541,8 @@ def test_nothing_has_no_sign():
     assert words.fixed(-0.001, 2) == "0.00" and words.fixed(-0.01, 2) == f"{minus}0.01"
     assert [words.signed(v, 1) for v in (0.04, 0.1, -0.1)] == ["0.0", "+0.1", f"{minus}0.1"]
     row = row_of("linear", baseline=contrast(-0.001, p=0.9))
-    found = gathered_of(study_of(row))
-    shown = cell_of(tables.results(found, found.studies[0]), "linear", "against plain")
+    evidence = gathered_of(study_of(row))
+    shown = cell_of(tables.results(evidence, evidence.studies[0]), "linear", "against plain")
     assert shown.text == "0.00"
 
 
@@ -655,8 +658,8 @@ def test_a_sweep_is_drawn_over_its_knob(tmp_path):
     points = {"a": 0.1, "b": 1.0, "c": 10.0}
     methods = {n: trials.Method(series="C1", at=points.get(n)) for n in names}
     plan = plan_of(methods, seeds=(1, 2), view="sweep")
-    found = gather(synthetic(plan, sentences=20))
-    (panel,) = figures.sweep(plan, found.studies[0])
+    evidence = gather(synthetic(plan, sentences=20))
+    (panel,) = figures.sweep(plan, evidence.studies[0])
     assert panel.title == "C1" and " at 0.1, " in panel.description
     assert len(panel.dots) == 3
 
@@ -669,8 +672,8 @@ def test_the_second_half_is_looked_at_closer():
 
 
 def test_a_method_has_one_colour_throughout(gathered, page):
-    found = gathered
-    colours = {method: style.split()[0] for method, style in found.styles.items()}
+    evidence = gathered
+    colours = {method: style.split()[0] for method, style in evidence.styles.items()}
     assert len({*colours.values()}) == len(METHODS)
     assert colours["plain"] == "base" and colours["matched"] == "control"
     for label, style in re.findall(r'<text class="of ([^"]+)"[^>]*>([^<]+)<', page):
@@ -863,9 +866,9 @@ EYES = {
 def test_colours_can_be_told_apart_by_all_eyes(eyes, page):
     light, dark = page.split("prefers-color-scheme: dark")[:2]
     for theme in (light, dark):
-        found = re.findall(r"--(?:m\d|base|control): #(\w{6})", theme)
-        assert len(found) == evidence.COLOURS + 2
-        rgb = np.array([[int(c[i : i + 2], 16) / 255 for i in (0, 2, 4)] for c in found])
+        matches = re.findall(r"--(?:m\d|base|control): #(\w{6})", theme)
+        assert len(matches) == evidence.COLOURS + 2
+        rgb = np.array([[int(c[i : i + 2], 16) / 255 for i in (0, 2, 4)] for c in matches])
         linear = np.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4)
         seen = (linear @ np.array(EYES[eyes]).T).clip(0, 1)
         # CIE Lab, in which a distance of 2.3 can just be seen.

@@ -65,12 +65,12 @@ def completing(module: str, table: str) -> Callable[[str], list[str]]:
     return complete
 
 
-def unknown(what: str, name: str, known: Collection[str], also: str = "it can be") -> Exception:
+def unknown(what: str, name: str, known: Collection[str]) -> Exception:
     """Return an error: there is nothing of a name; what it can be, and what was meant."""
     from augless import recipes
 
     hint = recipes.hint(name, known)
-    return recipes.BadRecipe(f"there is no {what} {name!r}{hint}\n{also}: {', '.join(known)}")
+    return recipes.BadRecipe(f"there is no {what} {name!r}{hint}\nit can be: {', '.join(known)}")
 
 
 _RECIPES = completing("recipes", "shipped")
