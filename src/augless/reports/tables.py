@@ -89,23 +89,23 @@ def results(evidence: Evidence, study: Study) -> Table:
     """Make the main table of a corpus; rows that only the paper has come last."""
     plan = evidence.plan
     controls = {row.cell.control_name for row in study.rows if row.control}
-    lines = [_line(evidence, study, row, len(controls) > 1) for row in study.rows]
-    for method in plan.published_only:
-        if shown := published(evidence, study, method, plan.metric):
-            paper = [Cell(shown) if k == 4 else Cell() for k in range(8)]
-            said = "in the paper only"
-            lines.append(Line(name=method, style="paper", small=said, cells=paper))
     head = [
         "Method",
         study.unit,
         f"against {plan.baseline}",
-        f"against {controls.pop() if len(controls) == 1 else 'its control'}",
+        f"against {'its control' if len(controls) != 1 else next(iter(controls))}",
         "minimum detectable effect",
         "in the paper",
         "seconds",
         "samples",
         "seeds",
     ]
+    lines = [_line(evidence, study, row, len(controls) > 1) for row in study.rows]
+    for method in plan.published_only:
+        if shown := published(evidence, study, method, plan.metric):
+            cells = [Cell(shown if name == "in the paper" else "") for name in head[1:]]
+            only = "in the paper only"
+            lines.append(Line(name=method, style="paper", small=only, cells=cells))
     table = Table(title=study.corpus, head=head, lines=lines, legend="").without_empty(2)
     legend = _legend(evidence, study, "seconds" in table.head)
     return replace(table, legend=" ".join(filter(None, legend)))
@@ -203,13 +203,14 @@ def overview(evidence: Evidence) -> Table | None:
     """Make a table of all corpora, as the paper's Table 1, if there are several."""
     if len(evidence.studies) < 2:
         return None
-    plan, lines = evidence.plan, []
+    plan, lines, printed = evidence.plan, [], False
     for method, style in _all_methods(evidence).items():
-        cells = [_brief(evidence, study, method) for study in evidence.studies]
-        if method in plan.methods or any(cell.line for cell in cells):
+        paper = any(published(evidence, one, method, plan.metric) for one in evidence.studies)
+        if method in plan.methods or paper:
+            cells = [_brief(evidence, study, method) for study in evidence.studies]
             cells.append(_overall(evidence, method))
             lines.append(Line(name=method, style=style, cells=cells))
-    printed = any("(" in cell.line for line in lines for cell in line.cells[:-1])
+            printed |= paper
     said = f"{metric_name(plan.metric)} on the test sets, mean over seeds, against {plan.baseline}"
     said += f"{_IN_BRACKETS if printed else ''}. Mean: the difference over all corpora. "
     head = ["Method", *(study.corpus for study in evidence.studies), "mean"]
