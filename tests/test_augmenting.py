@@ -120,8 +120,8 @@ def test_training_with_augmentation_says_what_it_needed(run):
 def refused(run, folder, code, *arguments):
     """Run a command that must be refused, and return what it said."""
     before = sorted(path for path in folder.rglob("*") if path.is_file())
-    found, out, err = run(*arguments)
-    assert found == code and out == "", err
+    ended, out, err = run(*arguments)
+    assert ended == code and out == "", err
     lines = [line for line in err.split("\n") if line]
     start = next(i for i, line in enumerate(lines) if line.startswith("augless: "))
     assert len(lines) - start <= 3 and "Traceback" not in err

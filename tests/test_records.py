@@ -53,8 +53,9 @@ def usable(folder):
         trials.Entry(corpus="c", method="law", seed=1, record=loaded, failure=None),
     ]
     trial = trials.Trial(plan=plan, entries=entries, sources={}, references={}, chosen={})
-    reports.report(trial, folder / "report")
-    assert reports.text(trial)
+    evidence = reports.gather(trial)
+    reports.report(evidence, folder / "report")
+    assert reports.text(evidence)
     return True
 
 
