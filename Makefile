@@ -4,7 +4,7 @@ BIN := .venv/bin
 # Several processes with several threads each crawl: one thread per process.
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: help demo test check fix figures bench mutants soak clean
+.PHONY: help demo test check fix figures results bench mutants soak clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -27,6 +27,9 @@ fix: .venv/.installed ## format, and fix what a machine can
 figures: .venv/.installed ## the pictures of the README and the docs, and docs/reference.md
 	$(BIN)/python docs/figures.py
 	$(BIN)/python docs/reference.py
+
+results: .venv/.installed ## docs/results.md and its figures, from the records below results/
+	$(BIN)/python docs/results.py
 
 bench: .venv/.bench ## speed, as ratios against peers measured in the same run
 	for script in $(filter-out bench/mutants.py,$(wildcard bench/*.py)); do $(BIN)/python $$script || exit 1; done

@@ -69,12 +69,17 @@ def test_the_figures_are_those_the_script_draws(tmp_path, capsys):
     drawn = {path.name: path for path in tmp_path.iterdir()}
     shown = {path.name: path for path in (ROOT / "docs" / "figures").iterdir()}
     assert drawn.keys() == shown.keys()
-    for name, path in drawn.items():  # coordinates may differ in a last digit between machines
-        now, then = (p.read_text(encoding="utf-8") for p in (path, shown[name]))
-        shapes = [re.sub(r"-?\d+(\.\d+)?", "0", svg) for svg in (now, then)]
-        assert shapes[0] == shapes[1], f"{name} is stale: run make figures"
-        numbers = [list(map(float, re.findall(r"-?\d+\.\d+", svg))) for svg in (now, then)]
-        assert numbers[0] == pytest.approx(numbers[1], abs=0.01), f"{name} is stale"
+    for name, path in drawn.items():
+        same(path, shown[name], "figures")
+
+
+def same(made, committed, target):
+    """Check that a file is what a script writes; last digits may differ between machines."""
+    now, then = (path.read_text(encoding="utf-8") for path in (made, committed))
+    shapes = [re.sub(r"-?\d+(\.\d+)?", "0", text) for text in (now, then)]
+    assert shapes[0] == shapes[1], f"{committed.name} is stale: run make {target}"
+    numbers = [list(map(float, re.findall(r"-?\d+\.\d+", text))) for text in (now, then)]
+    assert numbers[0] == pytest.approx(numbers[1], abs=0.01), f"{committed.name} is stale"
 
 
 def test_the_demo_shows_that_a_law_stands_for_explicit_neighbours(monkeypatch):
@@ -89,3 +94,9 @@ def test_the_demo_shows_that_a_law_stands_for_explicit_neighbours(monkeypatch):
 def test_the_reference_lists_the_keys_as_they_are():
     written = (ROOT / "docs" / "reference.md").read_text("utf-8")
     assert module_at(ROOT / "docs" / "reference.py").text() == written, "run make figures"
+
+
+def test_the_results_are_what_the_records_say(tmp_path):
+    module_at(ROOT / "docs" / "results.py").main(tmp_path)
+    for path in (tmp_path / "results.md", *(tmp_path / "results").iterdir()):
+        same(path, ROOT / "docs" / path.relative_to(tmp_path), "results")

@@ -69,20 +69,20 @@ def _all(evidence: Evidence) -> list[tables.Table]:
     return [*_main(evidence), *(table for table in further if table is not None)]
 
 
-def markdown(evidence: Evidence) -> str:
-    """Write the tables in Markdown, a heading each."""
-    return _written("tables.md", evidence)
+def markdown(evidence: Evidence, further: bool = True) -> str:
+    """Write the tables in Markdown, a heading each; those that an answer rests on, or all."""
+    return _written("tables.md", _all(evidence) if further else _main(evidence))
 
 
 def latex(evidence: Evidence) -> str:
     """Write the tables in LaTeX, for the packages booktabs and amssymb."""
-    return _written("tables.tex", evidence)
+    return _written("tables.tex", _all(evidence))
 
 
-def _written(template: str, evidence: Evidence) -> str:
+def _written(template: str, listed: Sequence[tables.Table]) -> str:
     environment = pages.environment("reports", autoescape=False)
     environment.filters |= {"markdown": in_markdown, "latex": in_latex}
-    return environment.get_template(template).render(tables=_all(evidence))
+    return environment.get_template(template).render(tables=listed)
 
 
 def text(evidence: Evidence) -> str:
