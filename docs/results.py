@@ -38,7 +38,8 @@ def section(name: str, figures: Path) -> Iterator[str]:
     yield exports.markdown(of_plan)
     for metric in plan.metrics:
         if metric != plan.metric:
-            yield exports.markdown(gathered(name, f"metric={metric}"), further=False)
+            by_metric = exports.markdown(gathered(name, f"metric={metric}"), further=False)
+            yield by_metric.replace("### ", f"### By {metric}: ")
 
 
 def gathered(name: str, *changes: str) -> evidence.Evidence:

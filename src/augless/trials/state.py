@@ -416,6 +416,8 @@ def prepared(
 
 def _there(corpus: corpora.Corpus) -> list[bool]:
     """Tell of each file of a corpus whether it exists."""
+    if isinstance(corpus, corpora.Files) and corpus.path and not corpus.path.exists():
+        return [False]  # what was in it, nobody can list
     try:
         return [path.exists() for path in corpus.inputs()]
     except corpora.BadData:  # such as two forms of a file: it is there
