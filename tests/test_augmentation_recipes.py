@@ -28,8 +28,12 @@ def load(*overrides, recipe="toy-de-en"):
 
 
 def train(resolved, folder, **knobs):
-    places = {"prepared_root": folder / "data", "runs_root": folder / "runs"}
-    return following.train(resolved, **places, device="cpu", **knobs)
+    return following.train(resolved, place_in(folder, **knobs))
+
+
+def place_in(folder, **knobs):
+    places = {"prepared": folder / "data", "runs": folder / "runs"}
+    return following.Place(**places, device="cpu", **knobs)
 
 
 def opened(run, folder):
@@ -238,8 +242,7 @@ def test_parts_can_be_done_one_by_one(back, tmp_path):
     for need in following.needs(resolved):
         _, finished = train(need, tmp_path)
         assert finished
-    places = {"prepared_root": tmp_path / "data", "runs_root": tmp_path / "runs"}
-    made = following.augment(resolved, **places, device="cpu")
+    made = following.augment(resolved, place_in(tmp_path))
     assert {made.folder.name} == {*made_files(folder)}
     told = []
     found, _ = train(resolved, tmp_path, progress=lambda *stage: told.append(stage))
@@ -249,8 +252,8 @@ def test_parts_can_be_done_one_by_one(back, tmp_path):
 
 def test_making_pairs_before_the_reverse_model_is_there_is_refused(tmp_path):
     with pytest.raises(runs.BadRun, match="holds no run"):
-        following.augment(load(*BACK), prepared_root=tmp_path / "d", runs_root=tmp_path / "r")
-    assert not (tmp_path / "d" / "augmented").exists() and not (tmp_path / "r").exists()
+        following.augment(load(*BACK), place_in(tmp_path))
+    assert not (tmp_path / "data" / "augmented").exists() and not (tmp_path / "runs").exists()
 
 
 def test_a_masked_language_model_is_trained_on_the_corpus_first(tmp_path):
@@ -296,8 +299,7 @@ def test_a_run_of_the_same_direction_is_refused(edited, tmp_path):
 
 
 def test_a_damaged_file_of_made_pairs_is_refused(tmp_path):
-    places = {"prepared_root": tmp_path / "data", "runs_root": tmp_path / "runs"}
-    made = following.augment(load(*EDITS), **places)
+    made = following.augment(load(*EDITS), place_in(tmp_path))
     path = made.folder / "train.jsonl"
     path.write_bytes(path.read_bytes().replace(b"a", b"e", 1))
     with pytest.raises(augmentation.BadAugmentation, match="is not what was written"):

@@ -103,9 +103,8 @@ class Sandbox:
         prepared = data.prepare(corpus, SETTINGS, self.templates, name="toy")
         prepared.folder.rename(self.templates / "prepared")
         resolved = recipes.load("toy-de-en", TINY)
-        following.train(
-            resolved, folder=self.templates / "run", prepared_root=self.templates / "data"
-        )
+        self.place = following.Place(prepared=self.templates / "data")
+        following.train(resolved, self.place, folder=self.templates / "run")
 
     def restore(self):
         """Put the files that nothing may touch as they were."""
@@ -208,9 +207,8 @@ def _run(sandbox, draw):
         if resumed:
             (folder / "result.json").unlink(missing_ok=True)
             resolved = recipes.load("toy-de-en", TINY)
-            root = sandbox.templates / "data"
             with contextlib.suppress(training.NotFinite):
-                following.train(resolved, folder=folder, prepared_root=root)
+                following.train(resolved, sandbox.place, folder=folder)
         else:
             runs.Run.open(folder).metrics()
             training.outcome(runs.Run.open(folder))

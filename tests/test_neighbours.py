@@ -33,12 +33,8 @@ def measured(tmp_path_factory):
     folder = tmp_path_factory.mktemp("measured")
     keys = ["corpus.train=60", "corpus.valid=5", "corpus.test=5", "text.vocabulary.size=200"]
     keys += ["model.embedding=16", "model.hidden=16", "training.epochs=1"]
-    run, _ = following.train(
-        recipes.load("toy-de-en", keys),
-        folder=folder / "run",
-        prepared_root=folder / "data",
-        device="cpu",
-    )
+    place = following.Place(prepared=folder / "data", device="cpu")
+    run, _ = following.train(recipes.load("toy-de-en", keys), place, folder=folder / "run")
     edits = augmentation.AUGMENTERS["word-edits"](side="both", edit="replace", copies=2)
     made = augmentation.augment(edits, TOY, folder / "made")
     writer = augless.load(run.folder)

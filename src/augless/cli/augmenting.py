@@ -176,16 +176,16 @@ def _with_run(
     reverse = following.reverse(recipes.load(recipe, overrides))
     source, target = reverse.recipe.corpus.languages
     progress.say(f"training a model from {source} to {target} first")
-    run, finished = following.train(
-        reverse,
-        prepared_root=data,
-        runs_root=runs,
+    place = following.Place(
+        prepared=data,
+        runs=runs,
         device=device,
         workers=workers,
         stop=stop,
         on_record=lambda record: progress.say(training.line(record)),
         progress=progress,
     )
+    run, finished = following.train(reverse, place)
     if not finished:
         _stopped(stop)
     return chosen.with_reverse(run.folder)

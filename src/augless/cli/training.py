@@ -67,18 +67,17 @@ def train(
     with terminal.Progress() as progress:
         if not as_json:
             terminal.print_recipe(resolved.origins, verbose=verbose)
-        trained, finished = following.train(
-            resolved,
-            folder=run,
-            prepared_root=data,
-            runs_root=out,
+        place = following.Place(
+            prepared=data,
+            runs=out,
             device=device,
             workers=workers,
             stop=stop,
-            max_minutes=max_minutes,
             on_record=lambda record: progress.say(line(record)),
-            tensorboard=tensorboard,
             progress=progress,
+        )
+        trained, finished = following.train(
+            resolved, place, folder=run, max_minutes=max_minutes, tensorboard=tensorboard
         )
     for warning in trained.warnings:
         terminal.say(warning)

@@ -242,10 +242,12 @@ def measure(order: Order, began: float) -> Measured:
     clock = time.perf_counter()
     run, _ = following.train(
         resolved,
+        following.Place(
+            prepared=layout.prepared,
+            device=order.device,  # type: ignore[arg-type]  # checked
+            stop=lambda: next(looks, None) is None,  # after each step: stops with the last warm one
+        ),
         folder=order.root / order.key / "run",
-        prepared_root=layout.prepared,
-        device=order.device,  # type: ignore[arg-type]  # checked
-        stop=lambda: next(looks, None) is None,  # after each step: stops with the last warm one
     )
     fixed = time.perf_counter() - clock
     model = following.build(recipe, prepared.codecs)

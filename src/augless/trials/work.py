@@ -95,18 +95,18 @@ def augment(order: Order, stop: Stop) -> facts.Augmented:
     from augless.recipes import following
 
     layout, resolved = order.layout, order.resolved
-    made = following.augment(
-        resolved,
-        prepared_root=layout.prepared,
-        runs_root=layout.runs,
+    place = following.Place(
+        prepared=layout.prepared,
+        runs=layout.runs,
         device=order.device,  # type: ignore[arg-type]  # checked by whoever gave the order
         workers=order.workers,
         stop=stop,
         progress=_Said(),
     )
+    made = following.augment(resolved, place)
     if made is None:
         raise Stopped("stopped; the same trial goes on from here")
-    took = following.costs(resolved, made, layout.prepared, layout.runs)
+    took = following.costs(resolved, made, place)
     took.pop(facts.REVERSE_MODEL, None)  # a job of its own
     rewriting = took.pop(facts.REWRITING)
     return facts.Augmented(
@@ -126,12 +126,14 @@ def train(order: Order, stop: Stop) -> None:
         try:
             _, finished = following.train(
                 resolved,
+                following.Place(
+                    prepared=order.layout.prepared,
+                    runs=order.layout.runs,
+                    device=order.device,  # type: ignore[arg-type]  # checked by whoever ordered
+                    stop=stop,
+                    on_record=_say,
+                ),
                 folder=order.layout.run(f"{resolved.name}-{order.identifier}"),
-                prepared_root=order.layout.prepared,
-                runs_root=order.layout.runs,
-                device=order.device,  # type: ignore[arg-type]  # checked by whoever gave the order
-                stop=stop,
-                on_record=_say,
             )
             break
         except runs.Busy:  # the process of a killed trial may still be saving
