@@ -30,7 +30,7 @@ def planned(space=SPACE, **changes):
         "tune": {"law": space},
         "budget": 4,
     }
-    return plans.parsed("p", content | changes, False)
+    return plans.parsed("p", content | changes)
 
 
 # Plans
@@ -57,22 +57,22 @@ def test_a_range_can_be_given_on_the_command_line():
     [
         ("{low = 2, high = 2}", "high must be more than low"),
         ("{low = 0, high = 2, log = true}", "with log, low must be more than 0"),
-        ("{low = 1}", "low and high must be numbers"),
+        ("{low = 1}", "high is not given"),
         ("{low = true, high = 2}", "low and high must be numbers"),
         ("{low = 0, high = inf}", "low and high must be numbers"),
         ("{low = nan, high = 1}", "low and high must be numbers"),
         (f"{{low = 0, high = 1{'0' * 400}}}", "low and high must be numbers"),
         ('{low = "1", high = 2}', "low and high must be numbers"),
-        ("{low = 1, high = 2, step = 1}", "a range has low, high and maybe log = true"),
-        ("{low = 1, high = 2, log = 1}", "a range has low, high and maybe log = true"),
+        ("{low = 1, high = 2, step = 1}", "it can have: low, high, log"),
+        ("{low = 1, high = 2, log = 1}", "log is 1; it must be true or false"),
         ("{log = true}", "must be a list of values to try, or a range"),
     ],
 )
 def test_a_bad_range_is_refused_in_a_line(given, why):
     with pytest.raises(trials.BadPlan) as caught:
         trials.Plan.load("demo", [f"tune.linear.terms.0.weighting.c1={given}", "budget=2"])
-    assert str(caught.value).startswith("tune.linear.terms.0.weighting.c1")
-    assert why in str(caught.value) and "\n" not in str(caught.value)
+    assert "tune.linear.terms.0.weighting.c1" in str(caught.value).split("\n")[0]
+    assert why in str(caught.value) and len(str(caught.value).split("\n")) <= 2
 
 
 def test_every_method_has_the_same_budget():

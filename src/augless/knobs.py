@@ -370,6 +370,8 @@ def _wanted(kind: Any, limits: tuple[Limit, ...]) -> str:
     if origin in (tuple, list):
         fixed = origin is tuple and parts[-1] is not ...
         return f"{len(parts) if fixed else 'several'} values, each {_wanted(parts[0], limits)}"
+    if origin is dict:
+        return f"a table of keys, each {_wanted(parts[1], limits)}"
     if kind in (int, float):
         return f"a {'whole ' if kind is int else ''}number{bounds}"
     return _WORDS.get(kind, f"a {getattr(kind, '__name__', 'value')}")

@@ -26,9 +26,8 @@ from augless.trials.facts import (
 )
 from augless.trials.forecast import Forecast, Measured, forecast
 from augless.trials.graph import Job
-from augless.trials.keys import BadPlan
 from augless.trials.ownfiles import own
-from augless.trials.plans import Base, Method, Plan, Range, shipped
+from augless.trials.plans import BadPlan, Base, Method, Plan, Range, shipped
 from augless.trials.records import BadRecord, Entry, Record, Trial
 from augless.trials.running import Running, Status, collect, run
 from augless.trials.summary import Cell, Contrast, Needed, Row, Table, alarm, table

@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from augless import corpora, recipes
 from augless.trials import facts
 from augless.trials.facts import Choice, Cost, Spent, Values
-from augless.trials.keys import BadPlan
-from augless.trials.plans import Plan
+from augless.trials.plans import BadPlan, Plan
 from augless.trials.spelling import written
 
 if TYPE_CHECKING:  # brings torch, which help does without

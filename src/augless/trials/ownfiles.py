@@ -9,8 +9,7 @@ from typing import Any
 
 from augless import recipes
 from augless.trials import spelling
-from augless.trials.keys import BadPlan
-from augless.trials.plans import KEYS, OWN, Plan, Space
+from augless.trials.plans import KEYS, OWN, BadPlan, Plan, Space
 
 _RATE = "training.optimizer.rate"
 _RIVALS = {

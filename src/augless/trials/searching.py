@@ -12,8 +12,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from augless.trials.facts import Attempt, Values
-from augless.trials.keys import BadPlan
-from augless.trials.plans import Plan, Range
+from augless.trials.plans import BadPlan, Plan, Range
 from augless.trials.spelling import literal
 
 if TYPE_CHECKING:  # an extra, and slow to load
