@@ -34,7 +34,7 @@ def plan_of(methods, **given):
 
 
 def run_of(state, method, seed=1, point=()):
-    return graph.run(state.plan, state.resolve, "toy", method, seed, dict(point))
+    return graph.run(state.plan, "toy", method, seed, dict(point))
 
 
 @pytest.fixture(scope="module")
@@ -72,7 +72,7 @@ def test_a_method_that_augments_is_several_jobs(tmp_path):
         ("train", False),
         ("score", False),
     ]
-    turned = state.resolved(graph.whole([run_of(state, "bt")])[2]).recipe
+    turned = graph.whole([run_of(state, "bt")])[2].resolved.recipe
     assert turned.corpus.languages == ("en", "de") and turned.augment is None
 
 
@@ -81,10 +81,7 @@ def test_values_of_w_share_the_pairs_and_the_reverse_model(tmp_path):
     one, other = (
         graph.whole([run_of(state, "bt", point={"augment.w": w}.items())]) for w in (0.1, 0.9)
     )
-    for jobs in (one, other):
-        for job in jobs:
-            if job.kind == "prepare":
-                state.prepare(job, workers=1, progress=lambda *_: None)
+    running.prepare(state, progress=lambda *_: None)
     keys = [[state.key(job) for job in jobs] for jobs in (one, other)]
     assert keys[0][:4] == keys[1][:4] and None not in keys[0]
     assert keys[0][4] != keys[1][4]
@@ -129,8 +126,8 @@ def test_records_of_rivals_count_where_neither_pairs_nor_reverse_model_are(done,
 
 def test_the_share_of_a_run_counts_made_pairs(done):
     plan, root, _ = done
-    state = running.checked(plan, root=root, records=None)
-    running.prepare(state, workers=1, progress=lambda *_: None)
+    state = running.opened(plan, root=root, records=None)
+    running.prepare(state, progress=lambda *_: None)
     assert running.samples(state, run_of(state, "plain")) == 40
     assert running.samples(state, run_of(state, "edits")) == 80
 
@@ -155,10 +152,9 @@ def test_rivals_join_a_trial_on_own_files(tmp_path):
     plan = trials.own(**files, languages=("de", "en"), rivals=True)
     added = {"masked-lm", "back-translation", "word-edits", "r-drop"}
     assert {*plan.methods} == {*plain.methods, *added} and added <= {*plan.tune}
-    state = State(plan, Layout(tmp_path / "root"), retry=True)
-    graph.check(plan, state.resolve)
-    resolved = state.resolved(graph.run(plan, state.resolve, "files", "r-drop", 1, {}))
-    losses = [type(term.loss).__name__ for term in resolved.recipe.terms]
+    graph.check(plan)
+    recipe = graph.run(plan, "files", "r-drop", 1, {}).resolved.recipe
+    losses = [type(term.loss).__name__ for term in recipe.terms]
     assert losses == ["CrossEntropy", "RDrop"]
 
 

@@ -1,7 +1,6 @@
 """Searching: points follow from the plan and the scores, whatever happens to the file."""
 
 import dataclasses
-import functools
 import math
 import re
 import subprocess
@@ -11,7 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from augless import data, recipes, reports, runs, trials
+from augless import reports, runs, trials
+from augless.recipes import following
 from augless.trials import graph, plans, pool, running, searching
 from augless.trials.layout import Layout
 from augless.trials.state import Corpus, State
@@ -276,16 +276,10 @@ def invent(order):
 
 def finish(order):
     """Leave a finished run that nobody has trained."""
-    resolved = order.resolved
-    root, recipe = order.layout.prepared, resolved.recipe
-    prepared = data.prepare(recipe.corpus, recipe.text, root, name=resolved.name)
-    runs.Run.create(
-        order.layout.run(f"{resolved.name}-{order.identifier}"),
-        recipe={},
-        corpus="",
-        codecs=prepared.codecs,
-        versions={},
-    ).finish({})
+    prepared = following.prepare(order.job.resolved, order.place(lambda: False))
+    runs.Run.create(order.folder, recipe={}, corpus="", codecs=prepared.codecs, versions={}).finish(
+        {}
+    )
 
 
 def run(plan, **given):
@@ -420,12 +414,10 @@ def test_of_equal_scores_the_one_with_the_lower_loss_is_chosen(tmp_path):
     plan = dataclasses.replace(load(tmp_path), choose="bleu", metrics=())
     state = State(plan, Layout(tmp_path), retry=False)
     jobs = [
-        job
-        for point in plan.points("linear")
-        for job in graph.tuning(plan, state.resolve, "toy-de-en", "linear", point)
+        job for point in plan.points("linear") for job in state.tries("toy-de-en", "linear", point)
     ]
     for place, job in enumerate(jobs):
-        state.corpora[state.source(job)] = Corpus(fingerprint="c")
+        state.corpora[job.source] = Corpus(fingerprint="c")
         nats = [5.0, 5.0, 3.0, 4.0, 4.0, 3.0, 1.0, 9.0][place]  # two seeds a combination
         both = {name: score(0.0) for name in plan.metrics}
         record(
@@ -448,16 +440,8 @@ def test_a_plan_may_choose_by_a_metric_which_is_then_scored():
 
 def test_a_forecast_lists_the_whole_budget(reference, tmp_path, monkeypatch):
     root, _, _ = reference
-    measured = trials.Measured(
-        steps=1,
-        step=1,
-        startup=1,
-        epoch=1,
-        validation=1,
-        decoding={"valid": 1, "test": 1},
-        epochs=1,
-    )
-    monkeypatch.setattr(sys.modules["augless.trials.forecast"], "_measured", lambda *_: measured)
+    measured = trials.Measured(steps=1, training=1, decoding={"valid": 1, "test": 1})
+    monkeypatch.setattr(sys.modules["augless.trials.forecast"], "measure", lambda *_: measured)
     plan = load(tmp_path)
     runs = trials.forecast(plan, root=tmp_path / "root").runs
     assert [run.job.purpose for run in runs].count("tune") == 2 * 2 * 4
@@ -482,5 +466,5 @@ def test_the_plan_of_the_documents_can_be_followed(tmp_path):
     (block,) = re.findall(r"```toml\n(.*?)```", text, flags=re.S)
     (tmp_path / "mine.toml").write_text(block)
     plan = trials.Plan.load(str(tmp_path / "mine.toml"))
-    graph.check(plan, functools.cache(recipes.load))
+    graph.check(plan)
     assert plan.searched("exponential") and not plan.searched("linear") and plan.budget == 8

@@ -62,6 +62,12 @@ class Corpus(Knobs):
         for path in self.inputs():
             reading.check(path)
 
+    @property
+    def located(self) -> list[str]:
+        """The knobs that say where files are."""
+        names = (field.name for field in dataclasses.fields(self))
+        return [name for name in names if _located(getattr(self, name))]
+
     def fingerprint(self) -> str:
         """Give a SHA-256 that tells whether the pairs may be other ones.
 
@@ -70,7 +76,7 @@ class Corpus(Knobs):
         knobs = {
             field.name: getattr(self, field.name)
             for field in dataclasses.fields(self)
-            if not _located(getattr(self, field.name))
+            if field.name not in self.located
         }
         digest = hashlib.sha256()
         for part in (type(self).__name__, self.version, knobs, self.splits()):

@@ -14,7 +14,6 @@ decoded once by each final run.
 from augless.errors import Failure
 from augless.trials.facts import (
     Attempt,
-    Augmented,
     Choice,
     Cost,
     Input,
@@ -34,7 +33,6 @@ from augless.trials.summary import Cell, Contrast, Needed, Row, Table, alarm, ta
 
 __all__ = [
     "Attempt",
-    "Augmented",
     "BadPlan",
     "BadRecord",
     "Base",

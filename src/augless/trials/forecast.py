@@ -2,58 +2,54 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import json
 import tempfile
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
-from augless import data
-from augless.errors import Failure
-from augless.trials import graph, pool, running
+from augless.errors import Failure, code_of
+from augless.trials import graph, running
 from augless.trials.graph import Job
 from augless.trials.plans import Plan
-from augless.trials.state import Progress, State
-from augless.trials.work import Order
+from augless.trials.running import Progress
+from augless.trials.state import State
 
 if TYPE_CHECKING:
-    from augless import decoding, models
+    from augless import data, decoding, models, training
+    from augless.recipes import following
 
 DONE = "done"
 STEPS, WARM = 8, 2
 SENTENCES = 32
-SAVES = 3
-"""files of a checkpoint's size that an epoch writes: one before its validation, one after, and the
-best model"""
+PATIENCE = 5.0
+"""seconds after which fewer steps are enough"""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Measured:
-    """What one kind of run costs, measured on its own data by a model that has learnt nothing."""
+    """What one kind of work costs, measured on its own data by a model that has learnt nothing."""
 
-    steps: int
+    steps: int = 0
     """training steps that were timed"""
-    step: float
+    step: float = 0.0
     """seconds of a training step"""
-    startup: float
-    """seconds until all is loaded that runs are forked from"""
-    epoch: float
-    """seconds of an epoch, by its tokens, and of what it saves"""
-    validation: float
-    """seconds of a validation, by its sentences; outputs as long as the references"""
-    decoding: dict[str, float]
-    """split -> seconds of the search in the end"""
-    epochs: int
     fixed: float = 0.0
-    """seconds of a run besides: the corpus checked, the model built, two steps, a save"""
+    """seconds of a run besides: the corpus checked, the model built, two steps; of making pairs,
+    all of them"""
+    training: float = 0.0
+    """seconds of all epochs"""
+    decoding: dict[str, float] = field(default_factory=dict)
+    """split -> seconds of the search in the end; outputs as long as the references"""
+    failure: Failure | None = None
+    """why nothing could be measured"""
 
-    def seconds(self, splits: tuple[str, ...], share: float = 0.0) -> float:
-        """Return what is left of a run when a share of its training is done."""
-        end = sum(self.decoding[split] for split in splits)
-        return self.fixed + (1 - share) * self.epochs * (self.epoch + self.validation) + end
+    def seconds(self, splits: tuple[str, ...] = (), share: float = 0.0) -> float:
+        """Return what is left when a share of training is done, and splits are to be decoded."""
+        decoding = sum(self.decoding[split] for split in splits)
+        return self.fixed + (1 - share) * self.training + decoding
 
 
 @dataclass(frozen=True)
@@ -62,7 +58,7 @@ class Expected:
 
     job: Job
     seconds: float | None
-    """that are left; None where it could not be measured"""
+    """that are left, with what it needs first; None where it could not be measured"""
     share: float
     """of its training that is done already"""
     note: str = ""
@@ -82,8 +78,7 @@ class Forecast:
     def seconds(self) -> float:
         """All that is left, shared out."""
         left = [run.seconds for run in self.runs if run.seconds is not None]
-        startup = max((one.startup for one in self.measured.values()), default=0.0)
-        return startup + max([sum(left) / max(1, self.jobs), *left], default=0.0)
+        return max([sum(left) / max(1, self.jobs), *left], default=0.0)
 
 
 def forecast(
@@ -94,193 +89,145 @@ def forecast(
     jobs: int = 1,
     threads: int = 1,
     workers: int = 1,
-    device: str = "cpu",
+    device: training.Device = "cpu",
     progress: Progress = lambda stage, done, total: None,
 ) -> Forecast:
     """List a plan's runs and estimate their time; corpora are prepared, but no run is begun.
 
     One run of each kind (corpus, model, losses, training) takes a few real steps and writes some
-    sentences, in as many processes as there will be: they slow each other down. Runs that depend
-    on scores to come are listed with the first combination.
+    sentences, in this process. What methods need beforehand, such as made pairs and the model that
+    makes them, counts in the first run that needs it. Runs that depend on scores to come are listed
+    with the first combination.
     """
-    state = running.checked(plan, root=root, records=records, retry=True)
+    import torch
+
+    torch.set_num_threads(threads)
+    state = running.opened(plan, root=root, records=records, retry=True)
     running.prepare(state, workers=workers, progress=progress)
-    known = state.jobs()
-    kinds: dict[str, Measured | Failure] = {}
-    names: dict[str, str] = {}
-
-    def measured(job: Job) -> Measured | Failure:
-        kind = _kind(state, job)
-        if kind not in kinds:
-            progress(f"measuring {job.method} on {job.corpus}", 0, None)
-            kinds[kind] = _measured(state, job, min(jobs, len(known)), threads, device)
-            names[kind] = f"{job.method} on {job.corpus}"
-        return kinds[kind]
-
-    found, listed = [], set()
-    for job in known:
-        key = state.key(job)
-        if state.done(job):
-            found.append(Expected(job, 0.0, 1.0, DONE))
-        elif (failure := state.failure(job)) is not None:
-            found.append(Expected(job, None, 0.0, str(failure)))
-        elif key in listed:  # two methods may come to the same run: it is done once
-            found.append(Expected(job, 0.0, 0.0, "the same run as another"))
-        else:
-            share = running.share(state, job)
-            found.append(
-                _expected(job, measured(job), share, f"{share:.0%} trained" if share else "")
-            )
-        listed.add(key)
-    for job in _later(state):
-        if (failure := state.failure(job)) is not None:
-            found.append(Expected(job, None, 0.0, str(failure)))
-            continue
-        run = _expected(job, measured(job), 0.0, "after tuning")
+    clock = _Clock(state, device, progress)
+    expected = [clock.expected(job) for job in state.jobs()]
+    for job in state.later():
+        run = clock.expected(job, later=True)
         # Which values it will have is not known yet.
-        found.append(dataclasses.replace(run, job=dataclasses.replace(job, tried=())))
-    fine = {names[kind]: one for kind, one in kinds.items() if isinstance(one, Measured)}
-    return Forecast(found, jobs, fine)
+        expected.append(dataclasses.replace(run, job=dataclasses.replace(job, tried=())))
+    return Forecast(expected, jobs, clock.named)
 
 
-def _expected(job: Job, measured: Measured | Failure, share: float, note: str) -> Expected:
-    if isinstance(measured, Failure):
-        return Expected(job, None, 0.0, str(measured))
-    return Expected(job, measured.seconds(job.splits, share), share, note)
+class _Clock:
+    """Measures each kind of work once, and counts what several runs need once."""
+
+    def __init__(self, state: State, device: training.Device, progress: Progress) -> None:
+        self._state, self._device, self._progress = state, device, progress
+        self._known: dict[str, Measured] = {}
+        self._counted: set[str | None] = set()
+        self.named: dict[str, Measured] = {}
+        """the run that stands for its kind -> what was measured"""
+
+    def expected(self, job: Job, *, later: bool = False) -> Expected:
+        """Return how long a run takes, with what it needs that no run before it has needed."""
+        state, (train,) = self._state, job.needs
+        if state.done(job):
+            return Expected(job, 0.0, 1.0, DONE)
+        failure = state.failure(job) or self._measured(train).failure
+        if failure is not None:
+            return Expected(job, None, 0.0, str(failure))
+        if not later and state.key(job) in self._counted:  # two methods may come to the same run
+            return Expected(job, 0.0, 0.0, "the same run as another")
+        share = 0.0 if later else running.share(state, job)
+        seconds = self._measured(train).seconds(job.splits, share)
+        for need in graph.whole(train.needs):
+            if state.key(need) not in self._counted and not state.done(need):
+                seconds += self._measured(need).seconds()
+                self._counted.add(state.key(need))
+        self._counted.add(state.key(job))
+        return Expected(job, seconds, share, "after tuning" if later else _said(share))
+
+    def _measured(self, job: Job) -> Measured:
+        """Measure a kind of work, unless it was; weightings and seeds cost nothing."""
+        from augless.recipes import following
+
+        values = job.resolved.values
+        kept = {k: v for k, v in values.items() if ".weighting." not in k and k != "seed"}
+        kind = json.dumps([job.kind, job.corpus, kept], sort_keys=True)
+        if kind not in self._known:
+            who = f"{'the reverse model of ' * job.reversed}{job.method} on {job.corpus}"
+            self._progress(f"measuring {who}", 0, None)
+            layout = self._state.layout
+            place = following.Place(prepared=layout.prepared, device=self._device)
+            try:
+                # Beside the runs to come, as disks differ.
+                with tempfile.TemporaryDirectory(dir=layout.root, prefix=".measured-") as folder:
+                    self._known[kind] = measure(job, place, Path(folder))
+            except Exception as error:
+                self._known[kind] = Measured(failure=Failure(code_of(error), str(error)))
+            if self._known[kind].steps:
+                self.named[who] = self._known[kind]
+        return self._known[kind]
 
 
-def _later(state: State) -> list[Job]:
-    """List the runs that wait for scores, with the first combination."""
-    plan = state.plan
-    found = []
-    for corpus in plan.recipes:
-        for method in plan.tune:
-            left = plan.budget - len(state.points(corpus, method))
-            for point in plan.points(method)[:1] * left:
-                found += graph.tuning(plan, state.resolve, corpus, method, point)
-    for corpus in plan.recipes:
-        for method in plan.methods:
-            source = plan.source(method)
-            if source in plan.tune and state.choice(corpus, source) is None:
-                point = plan.points(source)[0]
-                found += [
-                    graph.run(plan, state.resolve, corpus, method, seed, point)
-                    for seed in plan.seeds
-                ]
-    return found
+def _said(share: float) -> str:
+    return f"{share:.0%} trained" if share else ""
 
 
-def _kind(state: State, job: Job) -> str:
-    """Return what decides how long a run takes: weightings and seeds cost nothing."""
-    values = state.resolved(job).values
-    kept = {k: v for k, v in values.items() if ".weighting." not in k and k != "seed"}
-    return json.dumps([job.corpus, kept], sort_keys=True)
+class _Watch:
+    """Hears how far work is, and has it stopped when that tells how long all of it takes."""
+
+    def __init__(self) -> None:
+        self.began = time.perf_counter()
+        self.stages: dict[str, list[tuple[float, int, int]]] = {}
+        """stage -> when something of it was done, how much by then, of how much"""
+
+    def __call__(self, stage: str, done: int, total: int | None) -> None:
+        if total:
+            self.stages.setdefault(stage, []).append((time.perf_counter(), done, total))
+
+    def enough(self) -> bool:
+        """Tell whether enough of the last stage was heard of."""
+        marks = len([*self.stages.values(), []][-1]) if self.stages else 0
+        late = time.perf_counter() > self.began + PATIENCE
+        return marks > WARM + STEPS or (late and marks > WARM)
+
+    def timed(self, stage: str) -> tuple[int, float, int]:
+        """Return how much of a stage was timed, the seconds of one, and how many there are."""
+        marks = [(self.began, 0, 1), *self.stages[stage]]
+        (start, first, _), (end, done, total) = marks[min(WARM, len(marks) - 2)], marks[-1]
+        return done - first, (end - start) / max(1, done - first), total
 
 
-@dataclass(frozen=True)
-class _Probe:
-    """Takes a few steps of a run, in a process of its own."""
-
-    order: Order
-    began: float
-    saves: ClassVar[bool] = False
-
-    @property
-    def log(self) -> Path:
-        """Where what it prints goes: beside what it makes."""
-        return self.order.root / self.order.key / "log"
-
-    def __call__(self, stop: pool.Stop) -> Measured:
-        """Measure."""
-        return measure(self.order, self.began)
-
-
-def _measured(state: State, job: Job, count: int, threads: int, device: str) -> Measured | Failure:
-    """Measure a run in several processes at once; the slowest counts."""
-    root = state.layout.root
-    root.mkdir(parents=True, exist_ok=True)
-    executor = pool.Local(threads)
-    found: list[Measured] = []
-    with contextlib.ExitStack() as stack:
-        stack.callback(executor.close)
-        for _ in range(count):
-            # Beside the runs to come, as disks differ; cleared away even if interrupted.
-            folder = stack.enter_context(tempfile.TemporaryDirectory(dir=root, prefix=".measured-"))
-            key = Path(folder).name
-            order = Order(
-                job=job,
-                key=key,
-                identifier="",
-                root=root,
-                metrics=state.plan.metrics,
-                threads=threads,
-                device=device,
-            )
-            executor.submit(key, _Probe(order, time.monotonic()))
-        while len(found) < count:
-            for ended in executor.wait(60.0):
-                if isinstance(ended.outcome, Failure):
-                    return ended.outcome
-                found.append(ended.outcome)
-    return max(found, key=lambda one: one.seconds(job.splits))
-
-
-def measure(order: Order, began: float) -> Measured:
-    """Take a few steps of a run and write a few sentences."""
-    from augless import training
+def measure(job: Job, place: following.Place, folder: Path) -> Measured:
+    """Train for a few steps and write a few sentences; or make pairs for a few seconds."""
     from augless.recipes import following
 
-    startup = time.monotonic() - began
-    resolved, layout = order.resolved, order.layout
-    recipe = resolved.recipe
-    prepared = data.prepare(recipe.corpus, recipe.text, layout.prepared, name=resolved.name)
-    pairs = prepared.pairs("train")
-    settings = dataclasses.replace(recipe.training, metric="loss")
-    parts = settings.plan(pairs, recipe.seed, 1)
-    warm = min(WARM, len(parts))
-    looks = iter(range(warm - 1))
-    clock = time.perf_counter()
-    run, _ = following.train(
-        resolved,
-        following.Place(
-            prepared=layout.prepared,
-            device=order.device,  # type: ignore[arg-type]  # checked
-            stop=lambda: next(looks, None) is None,  # after each step: stops with the last warm one
-        ),
-        folder=order.root / order.key / "run",
-    )
-    fixed = time.perf_counter() - clock
-    model = following.build(recipe, prepared.codecs)
-    device = training.choose_device(order.device)  # type: ignore[arg-type]  # checked
-    trainer = training.Trainer(
-        model, recipe.terms, settings, pairs, seed=recipe.seed, device=device
-    )
-    for rows in parts[:warm]:
-        trainer.step(rows)
-    timed = parts[warm : warm + STEPS] or parts
-    clock = time.perf_counter()
-    for rows in timed:
-        trainer.step(rows)
-    spent = time.perf_counter() - clock
-    clock = time.perf_counter()
-    run.save(trainer.checkpoint(), keep=settings.keep)
-    saves = (SAVES + len(parts) // settings.save_every) * (time.perf_counter() - clock)
-    lengths = pairs.target.lengths + 1
-    tokens = sum(int(lengths[rows].sum()) for rows in timed)
-
-    held_out = [split for split in ("valid", "test") if split in prepared.splits]
-    return Measured(
-        steps=len(timed),
-        step=spent / len(timed),
-        startup=startup,
-        epoch=spent / max(1, tokens) * int(lengths.sum()) + saves,
-        validation=0.0
-        if recipe.training.metric == "loss"
-        else _writing(model, prepared, recipe.validation, "valid"),
-        decoding={split: _writing(model, prepared, recipe.search, split) for split in held_out},
-        epochs=settings.epochs,
-        fixed=fixed,
-    )
+    recipe, watch = job.resolved.recipe, _Watch()
+    few = dataclasses.replace(place, progress=watch, stop=watch.enough)
+    if job.kind == "train":
+        # Made pairs are as long as the others.
+        copies = 0 if recipe.augment is None else recipe.augment.copies
+        plain = dataclasses.replace(job.resolved, recipe=dataclasses.replace(recipe, augment=None))
+        following.train(plain, few, folder=folder / "run")
+        steps, step, total = watch.timed("training")
+        prepared = following.prepare(job.resolved, place)
+        model = following.build(recipe, prepared.codecs)
+        searches = {"valid": recipe.search, "test": recipe.search}
+        decoding = {s: _writing(model, prepared, one, s) for s, one in searches.items()}
+        epochs, validation = recipe.training.epochs, 0.0
+        if recipe.training.metric not in ("loss", "perplexity"):
+            validation = _writing(model, prepared, recipe.validation, "valid")
+        return Measured(
+            steps=steps,
+            step=step,
+            fixed=watch.stages["training"][0][0] - watch.began,
+            training=step * total * (1 + copies) + epochs * validation,
+            decoding=decoding,
+        )
+    if reverse := [need.resolved for need in job.needs if need.kind == "train"]:
+        prepared = following.prepare(reverse[0], place)
+        model = following.build(reverse[0].recipe, prepared.codecs)
+        return Measured(fixed=_writing(model, prepared, reverse[0].recipe.search, "train"))
+    if recipe.augment is not None and not recipe.augment.remote:  # which may cost money
+        following.augment(job.resolved, dataclasses.replace(few, prepared=folder))
+    timed = [watch.timed(stage) for stage in watch.stages]
+    return Measured(fixed=sum(seconds * total for _, seconds, total in timed))
 
 
 def _writing(

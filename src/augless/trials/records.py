@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from augless import metrics, runs, storage
 from augless.errors import Failure
 from augless.trials import facts
+from augless.trials.layout import Layout
 from augless.trials.spelling import shortened
 
 if TYPE_CHECKING:
@@ -167,12 +168,52 @@ class Record(Facts):
 
     def with_hypotheses(self, folder: str | Path) -> Record:
         """Return the record with the lines that lie in a folder, if they do."""
-        found = {}
+        lines = {}
         for name in (*SPLITS, *SIDES):
             with contextlib.suppress(OSError, ValueError):  # not there, a link, not text
                 content = storage.read(Path(folder) / f"{name}.txt", _LARGEST)
-                found[name] = content.decode("utf-8").split("\n")[:-1]
-        return replace(self, hypotheses=found or None)
+                lines[name] = content.decode("utf-8").split("\n")[:-1]
+        return replace(self, hypotheses=lines or None)
+
+
+class Records:
+    """The records that a trial can use, by the identifiers of their runs; each is read once."""
+
+    def __init__(self, layout: Layout) -> None:
+        self._layout = layout
+        self._known: dict[str, Record | None] = {}
+        self.refused: dict[str, str] = {}
+        """folder -> why it holds no record that can be used"""
+
+    def of(self, identifier: str | None) -> Record | None:
+        """Return the record of a run, whatever it has scores of; None if there is none."""
+        if identifier is None:
+            return None
+        if identifier not in self._known:
+            loaded = (self._load(root / identifier) for root in self._layout.records)
+            record = next((one for one in loaded if one and one.id == identifier), None)
+            where = self._layout.hypotheses(identifier)
+            self._known[identifier] = record and record.with_hypotheses(where)
+        return self._known[identifier]
+
+    def forget(self, identifier: str | None) -> None:
+        """Look for a record anew when it is asked for: its run has just been scored."""
+        self._known.pop(identifier or "", None)
+
+    @functools.cached_property
+    def everything(self) -> list[Record]:
+        """All records, whatever they are of."""
+        folders = (root.glob("[!.]*") for root in self._layout.records)
+        loaded = map(self._load, sorted(path for paths in folders for path in paths))
+        return [record for record in loaded if record is not None]
+
+    def _load(self, folder: Path) -> Record | None:
+        try:
+            return Record.load(folder)
+        except BadRecord as error:
+            if folder.exists():
+                self.refused[str(folder)] = str(error)
+            return None
 
 
 def fault_of(record: Record, sources: Sequence[str] = (), references: Sequence[str] = ()) -> str:

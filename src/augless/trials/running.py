@@ -4,19 +4,25 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from augless import corpora, data, metrics, runs, storage
-from augless.errors import BAD_DATA, BUG, Failure
+from augless.errors import BUG, Failure, code_of
 from augless.trials import facts, graph, pool, searching, summary
 from augless.trials.graph import Job
 from augless.trials.layout import Layout
 from augless.trials.plans import Plan
 from augless.trials.records import SIDES, Entry, Trial
-from augless.trials.state import Corpus, Progress, State
+from augless.trials.state import Corpus, State
 from augless.trials.work import Order
+
+if TYPE_CHECKING:
+    from augless import training
+
+Progress = Callable[[str, int, int | None], None]
 
 _TICK = 0.2  # seconds between two looks at whether to stop
 _SPEAK = 1.0  # seconds between two statuses, at least
@@ -30,16 +36,12 @@ class Running:
     job: Job
     stage: str
     """how far it is, in words"""
-    share: float
-    """of its training samples that have been seen"""
     score: float | None = None
     """the last on the validation set"""
     score_name: str = ""
-    seconds: float = 0.0
-    """since its process started"""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Status:
     """How far a trial is."""
 
@@ -47,10 +49,8 @@ class Status:
     failed: int
     total: int
     """runs that are known by now; those of methods under tuning are counted in"""
-    running: list[Running]
-    waiting: list[Job]
-    seconds: float
-    eta: float | None
+    running: list[Running] = field(default_factory=list)
+    eta: float | None = None
     """seconds; None while nothing can be said"""
     best: dict[str, tuple[Job, float]] = field(default_factory=dict)
     """corpus -> the best run so far and its score on the validation set"""
@@ -66,7 +66,7 @@ def run(
     jobs: int = 1,
     threads: int = 1,
     workers: int = 1,
-    device: str = "cpu",
+    device: training.Device = "cpu",
     max_minutes: float = math.inf,
     command: str = "",
     stop: Callable[[], bool] = lambda: False,
@@ -82,14 +82,25 @@ def run(
     folder, with the command that repeats it. `executor` does the jobs: processes of this machine,
     if nobody else is named.
     """
-    state = checked(plan, root=root, records=records, retry=True)
-    state.stand_in(state.jobs())
-    _require_corpus(state)
+    state = opened(plan, root=root, records=records, retry=True)
+    state.require_corpus()
+
+    def order(job: Job) -> Order:
+        return Order(
+            job=job,
+            key=state.key(job) or "",
+            identifier=state.identifier(job) or "",
+            layout=state.layout,
+            metrics=plan.metrics,
+            threads=threads,
+            device=device,
+            workers=workers,
+        )
+
     with state.layout.alone():
         kept = f"# {' '.join(command.split())}\n{plan.as_toml()}"
         storage.replace(state.layout.plan, kept.encode("utf-8", "replace"))
-        give = {"threads": threads, "device": device, "workers": workers}
-        desk = _Desk(state, executor or pool.Local(threads), jobs, give)
+        desk = _Desk(state, executor or pool.Local(threads), jobs, order)
         deadline, due = time.monotonic() + 60 * max_minutes, time.monotonic() + _SPEAK
         try:
             while not stop() and time.monotonic() < deadline and desk.submit():
@@ -100,22 +111,25 @@ def run(
                     due = time.monotonic() + max(_SPEAK, _RARE * (time.monotonic() - began))
         finally:
             desk.executor.close()
-        _require_corpus(state)
-        state.recall(state.jobs())
+        state.require_corpus()
+        state.keep()
         on_status(desk.status())
-        state.keep(state.jobs())
         return summarised(state)
 
 
-def checked(
+def opened(
     plan: Plan, *, root: str | Path, records: str | Path | None, retry: bool = False
 ) -> State:
-    """Check a plan before any work; with `retry`, jobs that failed count as not tried."""
+    """Check a plan before any work, and look at what is there of it.
+
+    With `retry`, jobs that failed count as not tried.
+    """
     layout = Layout(Path(root), None if records is None else Path(records))
     state = State(plan, layout, retry=retry)
     if any(map(plan.searched, plan.tune)):
         searching.load()
-    graph.check(plan, state.resolve)
+    graph.check(plan)
+    state.stand_in()
     return state
 
 
@@ -127,40 +141,37 @@ def collect(
     progress: Progress = lambda stage, done, total: None,
 ) -> Trial:
     """Return what is known of a plan, without running anything; corpora are prepared."""
-    state = checked(plan, root=root, records=records)
-    prepare(state, workers=1, progress=progress)
+    state = opened(plan, root=root, records=records)
+    prepare(state, progress=progress)
     return summarised(state)
 
 
-def prepare(state: State, *, workers: int, progress: Progress) -> None:
+def prepare(state: State, *, workers: int = 1, progress: Progress) -> None:
     """Prepare every corpus in this process; raise what is wrong if none can be used."""
-    state.stand_in(state.jobs())
-    for job in state.jobs():
-        for need in job.all_needs():
-            if need.kind == "prepare":
-                state.prepare(need, workers=workers, progress=progress)
-    _require_corpus(state)
+    from augless.recipes import following
 
-
-def _require_corpus(state: State) -> None:
-    """Raise what is wrong with the corpora if none can be used and no record stands in."""
-    jobs = state.jobs()
-    needs = [need for job in jobs for need in job.all_needs() if need.kind == "prepare"]
-    failures = [state.failure(need) for need in needs]
-    bad = [why for why in failures if why is not None and why.code == BAD_DATA]
-    if len(bad) == len(needs) and not any(map(state.done, jobs)):
-        raise corpora.BadData(bad[0].why)
+    place = following.Place(prepared=state.layout.prepared, workers=workers, progress=progress)
+    for job in graph.whole(state.jobs()):
+        if job.kind == "prepare" and job.source not in state.corpora:
+            began = time.monotonic()
+            try:
+                prepared = following.prepare(job.resolved, place)
+                state.learn(job, Corpus.of(prepared, time.monotonic() - began))
+            except (corpora.BadData, data.BadStore, OSError) as error:
+                state.learn(job, Failure(code_of(error), str(error)))
+    state.require_corpus()
 
 
 class _Desk:
     """Hands out jobs that can begin, and takes note of those that end."""
 
     def __init__(
-        self, state: State, executor: pool.Executor, jobs: int, give: Mapping[str, object]
+        self, state: State, executor: pool.Executor, jobs: int, order: Callable[[Job], Order]
     ) -> None:
-        self.state, self.executor, self._most, self._give = state, executor, max(1, jobs), give
+        self.state, self.executor, self._most, self._order = state, executor, max(1, jobs), order
         self.known = state.jobs()
-        self._under_way: dict[str, _UnderWay] = {}
+        self._under_way: dict[str, tuple[Job, int]] = {}
+        """key -> a job, and the samples that its run had seen when it went on"""
         self._began = time.monotonic()
         self._seen = 0
         """samples of runs that ended in this call"""
@@ -170,99 +181,70 @@ class _Desk:
 
     def submit(self) -> bool:
         """Begin as many jobs as may be done at once; tell whether any is under way."""
-        if not self._stale:
-            return bool(self._under_way)
-        self._stale = False
-        ready = {self.state.key(job): job for job in self.state.ready(self.known)}
-        for key, job in ready.items():
-            if key is not None and key not in self._under_way:
+        if self._stale:
+            self._stale = False
+            for key, job in self.state.ready(self.known).items():
                 if len(self._under_way) >= self._most:
                     break
-                self._begin(key, job)
+                if key not in self._under_way:
+                    self.state.layout.failure(key).unlink(missing_ok=True)
+                    self._under_way[key] = (job, progress_of(self.state, job).samples)
+                    self.executor.submit(key, self._order(job))
         return bool(self._under_way)
-
-    def _begin(self, key: str, job: Job) -> None:
-        layout = self.state.layout
-        layout.failure(key).unlink(missing_ok=True)
-        order = Order(
-            job=job,
-            key=key,
-            identifier=self.state.identifier(job) or "",
-            root=layout.root,
-            metrics=self.state.plan.metrics,
-            **self._give,  # type: ignore[arg-type]  # as `run` has checked
-        )
-        at = progress_of(self.state, job)
-        self._under_way[key] = _UnderWay(job, time.monotonic(), at.samples)
-        self.executor.submit(key, order)
 
     def wait(self) -> None:
         """Wait a little for jobs that end, and learn from them."""
-        ended = self.executor.wait(_TICK)
-        for one in ended:
-            under_way = self._under_way.pop(one.key)
-            job = under_way.job
-            self._seen += max(0, progress_of(self.state, job).samples - under_way.samples)
-            self.state.learn(job, one.outcome)
+        for ended in self.executor.wait(_TICK):
+            job, before = self._under_way.pop(ended.key)
+            self._seen += max(0, progress_of(self.state, job).samples - before)
+            self.state.learn(job, ended.outcome)
             self._alarm = self._alarm or _alarm(self.state, job)
-        if ended:
-            self.known, self._stale = self.state.jobs(), True
+            self._stale = True
+        if self._stale:
+            self.known = self.state.jobs()
 
     def status(self) -> Status:
         """Say how far all is."""
-        state, plan, known = self.state, self.state.plan, self.known
-        done = [job for job in known if state.done(job)]
-        failed = [job for job in known if state.failure(job) is not None]
-        hidden = _hidden(state)
-        waiting = [job for job in known if job not in done and job not in failed]
-        running = [self._running(one) for one in self._under_way.values()]
-        seconds = time.monotonic() - self._began
-        seen = self._seen + sum(
-            max(0, progress_of(state, one.job).samples - one.samples)
-            for one in self._under_way.values()
-        )
-        shares = {state.identifier(one.job): one.share for one in running}
-        sizes = {state.identifier(job): samples(state, job) for job in waiting}
-        left = sum((1 - shares.get(name, 0.0)) * size for name, size in sizes.items())
+        state = self.state
+        done = [job for job in self.known if state.done(job)]
+        failed = [job for job in self.known if state.failure(job) is not None]
+        hidden = len(state.later())
+        sizes = {state.identifier(job): samples(state, job) for job in self.known}
+        left = {
+            state.identifier(job): samples(state, job)
+            for job in self.known
+            if job not in done and job not in failed
+        }
+        seen, running = self._seen, []
+        for job, before in self._under_way.values():
+            at = progress_of(state, job)
+            seen += max(0, at.samples - before)
+            name = state.identifier(job)
+            if name in left:
+                left[name] = max(0.0, left[name] - at.samples)
+            running.append(_running(job, at))
         # Runs that wait for tuning are taken to be as long as the mean of the others.
-        left += hidden * sum(samples(state, job) for job in known) / max(1, len(known))
-        eta = left * seconds / seen if seen else (0.0 if not left else None)
+        to_see = sum(left.values()) + hidden * sum(sizes.values()) / max(1, len(sizes))
+        rate = seen / (time.monotonic() - self._began)
         return Status(
             done=len(done),
             failed=len(failed),
-            total=len(known) + hidden,
+            total=len(self.known) + hidden,
             running=running,
-            waiting=waiting,
-            seconds=seconds,
-            eta=eta,
-            best=_best(state, done, plan),
+            eta=to_see / rate if rate else (None if to_see else 0.0),
+            best=_best(state, done),
             alarm=self._alarm,
         )
 
-    def _running(self, one: _UnderWay) -> Running:
-        job, state = one.job, self.state
-        seconds = time.monotonic() - one.began
-        if job.kind != "train":
-            words = {"prepare": "preparing", "augment": "augmenting", "score": "scoring"}
-            return Running(job=job, stage=words.get(job.kind, job.kind), share=0.0, seconds=seconds)
-        at, recipe = progress_of(state, job), state.resolved(job).recipe
-        where = f"epoch {at.epoch} of {recipe.training.epochs}" if at.epoch else "starting"
-        return Running(
-            job=job,
-            stage=where,
-            share=min(1.0, at.samples / max(1.0, samples(state, job))),
-            score=at.scores.get(recipe.training.metric),
-            score_name=recipe.training.metric,
-            seconds=seconds,
-        )
 
-
-@dataclass(frozen=True)
-class _UnderWay:
-    job: Job
-    began: float
-    samples: int
-    """that the run had seen when it went on"""
+def _running(job: Job, at: facts.Logged) -> Running:
+    if job.kind != "train":
+        words = {"prepare": "preparing", "augment": "augmenting", "score": "scoring"}
+        return Running(job=job, stage=words.get(job.kind, job.kind))
+    settings = job.resolved.recipe.training
+    where = f"epoch {at.epoch} of {settings.epochs}" if at.epoch else "starting"
+    score = at.scores.get(settings.metric)
+    return Running(job=job, stage=where, score=score, score_name=settings.metric)
 
 
 def _alarm(state: State, job: Job) -> str:
@@ -272,32 +254,14 @@ def _alarm(state: State, job: Job) -> str:
     return f"{job.method} on {job.corpus}, seed {job.seed}: {said}" if said else ""
 
 
-def _hidden(state: State) -> int:
-    """Count the runs that wait for scores, and are not listed yet."""
-    plan = state.plan
-    finals = sum(
-        state.choice(corpus, plan.source(method)) is None
-        for corpus in plan.recipes
-        for method in plan.methods
-        if plan.source(method) in plan.tune
-    )
-    searched = plan.tuning_seeds * sum(
-        plan.budget - len(state.points(corpus, method))
-        for corpus in plan.recipes
-        for method in plan.tune
-    )
-    return len(plan.seeds) * finals + searched
-
-
-def _best(state: State, done: list[Job], plan: Plan) -> dict[str, tuple[Job, float]]:
-    sign = 1 if metrics.METRICS[plan.metric].higher_is_better else -1
+def _best(state: State, done: list[Job]) -> dict[str, tuple[Job, float]]:
+    sign = 1 if metrics.METRICS[state.plan.metric].higher_is_better else -1
     best: dict[str, tuple[Job, float]] = {}
     for job in done:
         record = state.record(job)
-        value = record.value("valid", plan.metric) if record else None
-        if value is not None and (
-            job.corpus not in best or sign * value > sign * best[job.corpus][1]
-        ):
+        value = record.value("valid", state.plan.metric) if record else None
+        before = best.get(job.corpus)
+        if value is not None and (before is None or sign * value > sign * before[1]):
             best[job.corpus] = (job, value)
     return best
 
@@ -305,8 +269,6 @@ def _best(state: State, done: list[Job], plan: Plan) -> dict[str, tuple[Job, flo
 def progress_of(state: State, job: Job) -> facts.Logged:
     """Return where a run is: the last entry of its log, with the last scores."""
     start = facts.Logged(kind="interval", step=0)
-    if job.kind == "prepare" or state.identifier(job) is None:
-        return start
     try:
         history = facts.history_of(runs.Run.open(state.folder(job)).metrics())
     except (ValueError, OSError):  # not begun yet
@@ -321,10 +283,10 @@ def share(state: State, job: Job) -> float:
 
 def samples(state: State, job: Job) -> float:
     """Return how many samples a run sees."""
-    corpus = state.corpora.get(state.source(job))
+    corpus = state.corpora.get(job.source)
     if not isinstance(corpus, Corpus):
         return 0.0
-    recipe = state.resolved(job).recipe
+    recipe = job.resolved.recipe
     made = 0 if recipe.augment is None else recipe.augment.copies
     return float(corpus.pairs * (1 + made) * recipe.training.epochs)
 
@@ -335,19 +297,14 @@ def summarised(state: State) -> Trial:
     entries: list[Entry] = []
     chosen: dict[str, dict[str, facts.Choice]] = {}
     costs: dict[str, dict[str, facts.Cost]] = {}
-    finals: dict[tuple[str, str], list[Job]] = {}
-    for job in state.jobs():
-        if job.purpose == "final":
-            finals.setdefault((job.corpus, job.method), []).append(job)
     for corpus in plan.recipes:
         for method in plan.methods:
             source = plan.source(method)
             choice = state.choice(corpus, source) if source in plan.tune else None
             if choice is not None:
                 chosen.setdefault(source, {})[corpus] = choice
-            jobs = {job.seed: job for job in finals.get((corpus, method), [])}
-            spent = graph.cost(jobs.values(), state.key, state.spent, state.told)
-            costs.setdefault(method, {})[corpus] = spent
+            costs.setdefault(method, {})[corpus] = state.cost(corpus, method)
+            jobs = {job.seed: job for job in state.finals(corpus, method)}
             for seed in plan.seeds:
                 record = failure = None
                 if seed in jobs:
@@ -381,7 +338,7 @@ def _lines(
     """Return the test sets, source and reference, and where they are from if not from here."""
     sources, references, notes = {}, {}, []
     for job in state.jobs():
-        corpus = state.corpora.get(state.source(job))
+        corpus = state.corpora.get(job.source)
         if job.corpus in sources or not isinstance(corpus, Corpus):
             continue
         left = [e.record for e in entries if e.corpus == job.corpus and e.record]
