@@ -155,13 +155,14 @@ class Knob:
         missing = dataclasses.MISSING
         return self.field.default is missing and self.field.default_factory is missing
 
-    def check(self, value: Any, where: str) -> None:
-        """Refuse a value of another type, or beyond the limits."""
+    def check(self, value: Any, where: str, given: Any = None) -> None:
+        """Refuse a value of another type, or beyond the limits; say what was given for it."""
         fits = _fits(self.kind, value, self.limits)
         if fits and self.among is not None and self.kind is str:
             fits = value in self.among.choices
         if not fits:
-            raise BadKnob(f"{where} is {shown(value)}; it must be {self.wanted}")
+            said = shown(value if given is None else given)
+            raise BadKnob(f"{where} is {said}; it must be {self.wanted}")
 
 
 _known: dict[type[Any], dict[str, Knob]] = {}
@@ -209,7 +210,7 @@ def build(kind: type[Kind], values: Any, where: str = "") -> Kind:
     for key, value in values.items():
         full = f"{where}.{key}" if where else key
         built[key] = _built(knobs[key], value, full)
-        knobs[key].check(built[key], full)
+        knobs[key].check(built[key], full, value)
     for key, knob in knobs.items():
         if knob.needed and key not in built:
             full = f"{where}.{key}" if where else key

@@ -47,21 +47,16 @@ def suggestions(values: Mapping[str, Any]) -> list[Suggestion]:
 
     The recipes of known corpora say themselves what they need.
     """
-    wanted = [*_open(values)]
+    open_keys = [key for key, _ in _suggested(values, Size(1, 1)) if _is_open(values, key)]
     given = _table(values.get("corpus"))
-    if not wanted or given.get("name") != "files":
+    if not open_keys or given.get("name") != "files":
         return []
     try:
         size = _measured(knobs.build(corpora.Files, {k: given[k] for k in given if k != "name"}))
     except (knobs.BadKnob, corpora.BadData, OSError):  # whoever uses the corpus says what is wrong
         return []
-    if not size.pairs:
-        return []
-    return [
-        Suggestion(key, value, f"for {size}")
-        for key, value in _suggested(values, size)
-        if any(f"{key}.".startswith(f"{one}.") for one in wanted)
-    ]
+    suggested = _suggested(values, size) if size.pairs else ()
+    return [Suggestion(key, value, f"for {size}") for key, value in suggested if key in open_keys]
 
 
 def _measured(corpus: corpora.Corpus) -> Size:
@@ -75,23 +70,20 @@ def _measured(corpus: corpora.Corpus) -> Size:
 _sizes: dict[tuple[Any, ...], Size] = {}
 
 
-def _open(values: Mapping[str, Any]) -> Iterator[str]:
-    """List what is not given, of what can be suggested."""
-    settings, model = _table(values.get("training")), _table(values.get("model"))
-    vocabulary = _table(_table(values.get("text")).get("vocabulary"))
-    if vocabulary.get("name", "subwords") == "subwords" and _is_open(vocabulary, "size"):
-        yield "text.vocabulary.size"
-    yield from (f"model.{k}" for k in _MODEL if not model or model.get(k) == AUTO)
-    yield from (f"training.{key}" for key in _TRAINING if _is_open(settings, key))
-
-
-def _is_open(table: Mapping[str, Any], key: str) -> bool:
-    return bool(table.get(key, AUTO) == AUTO)
-
-
 AUTO = "auto"
-_MODEL = ("dropout", "tie")
-_TRAINING = ("batch", "epochs", "optimizer", "patience", "per", "clip")
+
+
+def _is_open(values: Mapping[str, Any], key: str) -> bool:
+    """Tell whether what can be suggested is not given."""
+    first, second = key.split(".")[:2]
+    table = _table(values.get(first))
+    if first == "model":  # one that is named has its own defaults
+        return not table or table.get(second) == AUTO
+    if first == "text":
+        vocabulary = _table(table.get(second))
+        subwords = vocabulary.get("name", "subwords") == "subwords"
+        return bool(subwords and vocabulary.get("size", AUTO) == AUTO)
+    return bool(table.get(second, AUTO) == AUTO)
 
 
 def _suggested(values: Mapping[str, Any], size: Size) -> Iterator[tuple[str, Any]]:

@@ -191,12 +191,3 @@ def settled(resolved: Resolved[Recipe]) -> dict[str, Any]:
     away = {f"corpus.{name}" for name in resolved.recipe.corpus.located}
     free = {*following.FREE, *away}
     return {key: value for key, value in resolved.values.items() if key not in free}
-
-
-def same(recipe: Mapping[str, Any], resolved: Resolved[Recipe]) -> bool:
-    """Tell whether a record's recipe is this one; knobs that it does not know had their default."""
-    from augless.recipes.reading import changed
-
-    wanted = settled(resolved)
-    known = {key: value for key, value in wanted.items() if key in recipe}
-    return recipe == known and not changed(resolved.recipe) & (wanted.keys() - known.keys())

@@ -93,8 +93,10 @@ class Layout:
                     time.sleep(0.05)
                 except OSError:  # some file systems of networks lock no folders
                     break
-            yield
+            try:
+                yield
+            finally:
+                with contextlib.suppress(OSError):  # if nothing came of it, nothing is in there
+                    self.root.rmdir()
         finally:
             os.close(descriptor)
-            with contextlib.suppress(OSError):  # if nothing came of it, nothing is in there
-                self.root.rmdir()

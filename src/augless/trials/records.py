@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import hashlib
 import json
 import re
 from collections.abc import Mapping, Sequence
@@ -77,6 +76,11 @@ class Facts:
         return facts.terms_of(self.recipe)
 
     @property
+    def files(self) -> list[str]:
+        """What tells the files that the corpus was read from, whatever was made of them."""
+        return sorted(file.sha256 for file in self.inputs) or [self.corpus]
+
+    @property
     def epochs(self) -> list[facts.Logged]:
         """What was logged after epochs."""
         return [entry for entry in self.history if entry.kind == "epoch"]
@@ -119,7 +123,7 @@ class Record(Facts):
         with contextlib.suppress(BadRecord):
             record = self._joined(Record.load(folder))
         tensors = packed(record.statistics)
-        digest = sha256(tensors)
+        digest = storage.digest(tensors)
         kept = {knob.name: getattr(record, knob.name) for knob in fields(Facts)}
         plain = pydantic.TypeAdapter(Facts).dump_python(Facts(**kept))
         content = {"format": FORMAT, **plain, "statistics": digest}
@@ -156,7 +160,7 @@ class Record(Facts):
                 raise BadRecord("it has no SHA-256 of its statistics")
             said = facts.parsed(Facts, raw)
             tensors = storage.read(folder / _statistics(digest), _LARGEST)
-            if sha256(tensors) != digest:
+            if storage.digest(tensors) != digest:
                 raise BadRecord(f"{_statistics(digest)} is not what was written")
             statistics = _checked(_unpacked(tensors), said.scores)
         except (OSError, ValueError, RecursionError) as error:
@@ -358,14 +362,9 @@ def _narrow(table: NDArray[np.float64]) -> NDArray[Any]:
     return np.ascontiguousarray(table)
 
 
-def sha256(content: bytes) -> str:
-    """Return the SHA-256 of a file's content."""
-    return hashlib.sha256(content).hexdigest()
-
-
 def document(content: Mapping[str, Any]) -> bytes:
     """Write a table as JSON that ends with the SHA-256 of the rest; a line per key, for diffs."""
-    whole = {**content, "sha256": sha256(json.dumps(content, allow_nan=False).encode())}
+    whole = {**content, "sha256": storage.digest(json.dumps(content, allow_nan=False).encode())}
     lines = [f"{json.dumps(k)}: {json.dumps(v, allow_nan=False)}" for k, v in whole.items()]
     return ("{\n" + ",\n".join(lines) + "\n}\n").encode()
 

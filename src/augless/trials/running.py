@@ -152,7 +152,7 @@ def prepare(state: State, *, workers: int = 1, progress: Progress) -> None:
 
     place = following.Place(prepared=state.layout.prepared, workers=workers, progress=progress)
     for job in graph.whole(state.jobs()):
-        if job.kind == "prepare" and job.source not in state.corpora:
+        if job.kind == "prepare" and not state.done(job) and state.failure(job) is None:
             began = time.monotonic()
             try:
                 prepared = following.prepare(job.resolved, place)
@@ -283,12 +283,9 @@ def share(state: State, job: Job) -> float:
 
 def samples(state: State, job: Job) -> float:
     """Return how many samples a run sees."""
-    corpus = state.corpora.get(job.source)
-    if not isinstance(corpus, Corpus):
-        return 0.0
-    recipe = job.resolved.recipe
+    corpus, recipe = state.corpora.get(job.source), job.resolved.recipe
     made = 0 if recipe.augment is None else recipe.augment.copies
-    return float(corpus.pairs * (1 + made) * recipe.training.epochs)
+    return 0.0 if corpus is None else float(corpus.pairs * (1 + made) * recipe.training.epochs)
 
 
 def summarised(state: State) -> Trial:
@@ -339,7 +336,7 @@ def _lines(
     sources, references, notes = {}, {}, []
     for job in state.jobs():
         corpus = state.corpora.get(job.source)
-        if job.corpus in sources or not isinstance(corpus, Corpus):
+        if job.corpus in sources or corpus is None:
             continue
         left = [e.record for e in entries if e.corpus == job.corpus and e.record]
         if corpus.here and corpus.folder:

@@ -60,8 +60,8 @@ class State:
 
     def __init__(self, plan: Plan, layout: Layout, *, retry: bool) -> None:
         self.plan, self.layout, self.retry = plan, layout, retry
-        self.corpora: dict[str, Corpus | Failure] = {}
-        """`source` of a job -> its corpus, or why it cannot be prepared"""
+        self.corpora: dict[str, Corpus] = {}
+        """`source` of a job -> its corpus"""
         self.failures: dict[str, Failure] = {}
         """key of a job -> why it failed since"""
         self.records = Records(layout)
@@ -75,18 +75,15 @@ class State:
         from augless.recipes import following
 
         corpus = self.corpora.get(job.source)
-        if not isinstance(corpus, Corpus):
-            return None
-        return following.run_name(job.resolved, corpus.fingerprint)
+        return None if corpus is None else following.run_name(job.resolved, corpus.fingerprint)
 
     def key(self, job: Job) -> str | None:
         """Return what a job is called by its content; None while that is not known."""
         if job.kind == "prepare":
             return f"prepare-{hashlib.sha256(job.source.encode()).hexdigest()[:12]}"
         identifier = self.identifier(job)
-        if identifier is None:
-            return None
-        return "-".join((job.kind, identifier, *(job.splits if job.kind == "score" else ())))
+        splits = job.splits if job.kind == "score" else ()
+        return None if identifier is None else "-".join((job.kind, identifier, *splits))
 
     def folder(self, job: Job) -> Path:
         """Return the folder of a run."""
@@ -99,7 +96,7 @@ class State:
     def prepared(self, job: Job) -> bool:
         """Tell whether a job's corpus is prepared, on this machine."""
         corpus = self.corpora.get(job.source)
-        return isinstance(corpus, Corpus) and corpus.here
+        return corpus is not None and corpus.here
 
     def augmented(self, job: Job) -> bool:
         """Tell whether a job has made its pairs. Whoever trains on them looks whether they fit."""
@@ -126,14 +123,10 @@ class State:
         """Return why a job has no result and will have none, if that is so."""
         if self.done(job):
             return None
-        if job.kind == "prepare":
-            corpus = self.corpora.get(job.source)
-            # Known, but its files are gone.
-            return _missing(job) if isinstance(corpus, Corpus) else corpus
-        before = (self.failure(need) for need in job.needs)
-        return next((why for why in before if why), None) or self._own_failure(self.key(job) or "")
-
-    def _own_failure(self, key: str) -> Failure | None:
+        for need in job.needs:
+            if (why := self.failure(need)) is not None:
+                return why
+        key = self.key(job) or ""
         if key not in self.failures and not self.retry:
             with contextlib.suppress(OSError, ValueError):
                 path = self.layout.failure(key)
@@ -160,24 +153,23 @@ class State:
 
     def learn(self, job: Job, outcome: Corpus | Failure | None) -> None:
         """Take note of how a job ended; look for what it left."""
-        key = self.key(job)
-        assert key is not None  # else it could not have begun
         if isinstance(outcome, Corpus):
             # The longest: it was prepared once, and found prepared ever since.
             before = self._remembered.get(job.source, outcome)
             seconds = max(outcome.seconds, before.seconds)
-            outcome = dataclasses.replace(outcome, seconds=seconds)
+            self.corpora[job.source] = dataclasses.replace(outcome, seconds=seconds)
         if job.kind == "score":
             self.records.forget(self.identifier(job))
             if outcome is None and self.record(job) is None:
                 outcome = Failure(BUG, "it left no record that can be used")
-        if job.kind == "prepare" and outcome is not None:
-            self.corpora[job.source] = outcome
-        elif isinstance(outcome, Failure):
+        if isinstance(outcome, Failure):
+            key = self.key(job)
+            assert key is not None  # else it could not have begun
             self.failures[key] = outcome
-            path = self.layout.failure(key)  # for reports
-            path.parent.mkdir(parents=True, exist_ok=True)
-            storage.replace(path, json.dumps(dataclasses.asdict(outcome)).encode())
+            if job.kind != "prepare":  # for reports, which prepare corpora themselves
+                path = self.layout.failure(key)
+                path.parent.mkdir(parents=True, exist_ok=True)
+                storage.replace(path, json.dumps(dataclasses.asdict(outcome)).encode())
 
     # Corpora whose files are not on this machine
 
@@ -188,35 +180,37 @@ class State:
         Of a public corpus all records must be of the same files.
         """
         files: dict[str, list[str]] = {}
-        absent: dict[str, Job] = {}
         for job in graph.whole(self.jobs()):
-            corpus, source = job.resolved.recipe.corpus, job.source
-            there = _there(corpus)
+            source, there = job.source, _there(job.resolved.recipe.corpus)
             if source in self.corpora or all(there):
                 continue
-            absent[source] = job
+            if job.kind == "prepare":
+                self.failures[self.key(job) or ""] = _missing(job)
             if source in self._remembered:
-                known = self._remembered[source]
-                self.corpora[source] = dataclasses.replace(known, here=False)
-            elif not any(there) and not isinstance(corpus, corpora.Files):
-                for record in self.records.everything:
-                    inputs = sorted(file.sha256 for file in record.inputs) or [record.corpus]
-                    fits = files.get(job.corpus, inputs) == inputs
-                    if fits and graph.same(record.recipe, job.resolved):
-                        files[job.corpus] = inputs
-                        self.corpora[source] = Corpus(fingerprint=record.corpus, here=False)
-                        break
-        for source, job in absent.items():
-            self.corpora.setdefault(source, _missing(job))
+                self.corpora[source] = dataclasses.replace(self._remembered[source], here=False)
+            elif not any(there) and not isinstance(job.resolved.recipe.corpus, corpora.Files):
+                record = self._elsewhere(job, files.get(job.corpus))
+                if record is not None:
+                    files[job.corpus] = record.files
+                    self.corpora[source] = Corpus(fingerprint=record.corpus, here=False)
+
+    def _elsewhere(self, job: Job, files: list[str] | None) -> Record | None:
+        """Return the record of a run whose corpus is not here, if it was of these files."""
+        from augless.recipes import following
+
+        for corpus in dict.fromkeys(record.corpus for record in self.records.everything):
+            record = self.records.of(following.run_name(job.resolved, corpus))
+            if record is not None and files in (None, record.files):
+                return record
+        return None
 
     def require_corpus(self) -> None:
         """Raise what is wrong with the corpora if none can be used and no record stands in."""
         jobs = self.jobs()
-        needs = [job for job in graph.whole(jobs) if job.kind == "prepare"]
-        failures = [self.failure(need) for need in needs]
-        bad = [why for why in failures if why is not None and why.code == BAD_DATA]
-        if len(bad) == len(needs) and not any(map(self.done, jobs)):
-            raise corpora.BadData(bad[0].why)
+        reasons = [self.failure(job) for job in graph.whole(jobs) if job.kind == "prepare"]
+        bad = [why.why for why in reasons if why is not None and why.code == BAD_DATA]
+        if len(bad) == len(reasons) and not any(map(self.done, jobs)):
+            raise corpora.BadData(bad[0])
 
     def keep(self) -> None:
         """Keep what this trial was done with, for reports: records, and which corpora they are of.
@@ -224,9 +218,8 @@ class State:
         So that a page can be made again when corpora or the folder of others' records are gone.
         Corpora that nobody has looked at in this call are taken to be what they were in the last.
         """
-        here = {s: c for s, c in self.corpora.items() if isinstance(c, Corpus) and c.here}
-        kept = self._remembered | here
-        self.corpora = {**self._remembered, **self.corpora}
+        kept = self._remembered | {s: corpus for s, corpus in self.corpora.items() if corpus.here}
+        self.corpora = self._remembered | self.corpora
         content = {source: dataclasses.asdict(corpus) for source, corpus in kept.items()}
         storage.replace(self.layout.corpora, json.dumps(content, indent=1, sort_keys=True).encode())
         for job in self.jobs():
@@ -337,7 +330,7 @@ class State:
         own, tried = self.finals(corpus, method), self.tuning(corpus, self.plan.source(method))
         for job in graph.whole([*own, *tried]):
             known = self.corpora.get(job.source)
-            if job.kind == "prepare" and isinstance(known, Corpus):
+            if job.kind == "prepare" and known is not None:
                 count("prepare", self.key(job), Spent(seconds=known.seconds))
             elif job.kind == "train" and not job.reversed:
                 record = self.records.of(self.identifier(job))
