@@ -1,6 +1,8 @@
 """Methods that augment in a trial: which jobs they are, what these share, and what they cost."""
 
 import dataclasses
+import shutil
+import sys
 
 import pytest
 
@@ -9,6 +11,8 @@ from augless.trials import graph, running
 from augless.trials.layout import Layout
 from augless.trials.state import State
 
+# Whose name in the package is that of its function.
+forecast = sys.modules["augless.trials.forecast"]
 SMALL = {
     "corpus": {"name": "toy-de-en", "train": 40, "valid": 6, "test": 6},
     "text.vocabulary": {"name": "subwords", "size": 150},
@@ -124,12 +128,70 @@ def test_records_of_rivals_count_where_neither_pairs_nor_reverse_model_are(done,
     assert there.augment == here.augment and here.augment.seconds > 0
 
 
+def test_pairs_that_are_gone_are_made_again_by_whoever_trains_on_them(done, tmp_path):
+    plan, root, trial = done
+    copy = shutil.copytree(root, tmp_path / "copy")
+    (entry,) = (entry for entry in trial.entries if entry.method == "edits")
+    shutil.rmtree(copy / "prepared" / "augmented")
+    shutil.rmtree(copy / "records" / entry.record.id)
+    (run,) = (copy / "runs").glob(f"*-{entry.record.id}")
+    shutil.rmtree(run)
+    again = trials.run(plan, root=copy)
+    assert again.complete
+    (other,) = (entry for entry in again.entries if entry.method == "edits")
+    assert other.record.scores == entry.record.scores
+
+
 def test_the_share_of_a_run_counts_made_pairs(done):
     plan, root, _ = done
     state = running.opened(plan, root=root, records=None)
     running.prepare(state, progress=lambda *_: None)
     assert running.samples(state, run_of(state, "plain")) == 40
     assert running.samples(state, run_of(state, "edits")) == 80
+
+
+def test_a_forecast_counts_reverse_models_and_made_pairs_once(tmp_path, monkeypatch):
+    def measure(job, place, folder):
+        if job.kind == "augment":
+            return trials.Measured(fixed=3.0 if job.method == "bt" else 1.0)
+        taken = 100.0 if job.reversed else 10.0
+        return trials.Measured(steps=1, training=taken, decoding={"valid": 0.0, "test": 0.0})
+
+    monkeypatch.setattr(forecast, "measure", measure)
+    plan = plan_of(
+        {"plain": {}, "bt": BACK, "edits": EDITS},
+        tune={"bt": {"augment.w": [0.5, 1.0]}},
+        tuning_seeds=1,
+    )
+    expected = trials.forecast(plan, root=tmp_path)
+    seconds = [(run.job.method, run.job.purpose, run.seconds) for run in expected.runs]
+    assert seconds == [
+        ("bt", "tune", 10.0 + 103.0),
+        ("bt", "tune", 10.0),  # another weight of the same pairs
+        ("plain", "final", 10.0),
+        ("edits", "final", 10.0 + 1.0),
+        ("bt", "final", 10.0 + 103.0),  # another seed
+    ]
+    assert expected.seconds == 10.0 * 5 + 2 * 103.0 + 1.0
+
+
+def test_a_forecast_of_rivals_takes_real_steps_and_few_of_them(tmp_path, monkeypatch):
+    monkeypatch.setattr(forecast, "PATIENCE", 0.0)
+    plan = plan_of({"plain": {}, "bt": BACK, "edits": EDITS})
+    overrides = SMALL | {"training.epochs": 1000, "training.batch": 8}
+    long = {"toy": trials.Base(recipe="toy-de-en", overrides=overrides)}
+    expected = trials.forecast(dataclasses.replace(plan, recipes=long), root=tmp_path)
+    assert {run.job.method: run.seconds for run in expected.runs}.keys() == {"plain", "bt", "edits"}
+    assert all(run.seconds > 0 for run in expected.runs)
+    assert [*expected.measured] == [
+        "plain on toy",
+        "bt on toy",
+        "the reverse model of bt on toy",
+        "edits on toy",
+    ]
+    for measured in expected.measured.values():
+        assert 1 <= measured.steps < 5 and measured.training > 1000 * measured.step
+    assert {path.name for path in tmp_path.iterdir()} == {"prepared"}
 
 
 def test_a_mistake_in_an_augmenter_is_said_before_any_work(tmp_path):

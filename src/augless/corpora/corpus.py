@@ -90,7 +90,7 @@ def _located(value: Any) -> bool:
     return isinstance(value, Path) or (isinstance(value, tuple) and any(map(_located, value)))
 
 
-def found(folders: tuple[Path, ...], stems: tuple[str, ...]) -> Path | None:
+def located_in(folders: tuple[Path, ...], stems: tuple[str, ...]) -> Path | None:
     """Find the one file that has one of these names, compressed or not; None if there is none.
 
     The first folder that has any decides. Two such files there are refused: one may be stale.

@@ -401,13 +401,13 @@ def columns(wanted: tuple[int, int]) -> Callable[[Path, int, str], tuple[str, st
     one, other = wanted
 
     def fields(path: Path, number: int, line: str) -> tuple[str, str]:
-        found = line.split("\t")
-        if max(wanted) > len(found):
+        cells = line.split("\t")
+        if max(wanted) > len(cells):
             raise BadData(
-                f"{name(path)}, line {number}: column {max(wanted)} is wanted, of {len(found)}.\n"
+                f"{name(path)}, line {number}: column {max(wanted)} is wanted, of {len(cells)}.\n"
                 "Columns are separated by one tab each."
             )
-        return found[one - 1], found[other - 1]
+        return cells[one - 1], cells[other - 1]
 
     return fields
 
@@ -421,8 +421,8 @@ def members(wanted: tuple[str, ...]) -> Callable[[Path, int, str], tuple[str, st
     """Make a reader of lines that are JSON objects with two named fields of text."""
 
     def fields(path: Path, number: int, line: str) -> tuple[str, str]:
-        found = record(path, number, line)
-        one, other = (_text(path, number, found, key) for key in wanted)
+        members = record(path, number, line)
+        one, other = (_text(path, number, members, key) for key in wanted)
         return one, other
 
     return fields
@@ -437,21 +437,21 @@ def record(path: Path, number: int, line: str) -> dict[str, Any]:
     """Parse a line that must be a JSON object."""
     # Besides bad syntax: integers of thousands of digits (ValueError), nesting (RecursionError).
     try:
-        found = json.loads(line)
+        members = json.loads(line)
     except (ValueError, RecursionError) as error:
         reason = getattr(error, "msg", "too deep or too long a number")
         raise BadData(f"{name(path)}, line {number}: not JSON ({reason}).") from None
-    if not isinstance(found, dict):
+    if not isinstance(members, dict):
         raise BadData(f"{name(path)}, line {number}: not a JSON object, but {quoted(line)}.")
-    return found
+    return members
 
 
-def _text(path: Path, number: int, found: dict[str, Any], key: str) -> str:
+def _text(path: Path, number: int, members: dict[str, Any], key: str) -> str:
     place = f"{name(path)}, line {number}"
-    if key not in found:
-        there = ", ".join(map(quoted, itertools.islice(found, 5))) or "none"
+    if key not in members:
+        there = ", ".join(map(quoted, itertools.islice(members, 5))) or "none"
         raise BadData(f"{place}: no field {quoted(key)}.\nIts fields are: {there}.")
-    value = found[key]
+    value = members[key]
     if not isinstance(value, str):
         raise BadData(f"{place}: the field {quoted(key)} is not text, but {quoted(repr(value))}.")
     return sound(path, number, value)

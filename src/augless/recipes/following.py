@@ -34,7 +34,7 @@ from augless.recipes.reading import (
     override,
     resolve,
 )
-from augless.recipes.validating import Validation
+from augless.recipes.validating import validation
 
 Progress = Callable[[str, int, int | None], None]
 
@@ -179,7 +179,7 @@ def train(
         finished = training.fit(
             trainer,
             run,
-            validate=Validation(recipe, prepared),
+            validate=validation(recipe, prepared),
             higher_is_better=higher_is_better(recipe.training.metric),
             stop=place.stop,
             needed=needed,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
 import tempfile
 import time
@@ -18,14 +19,15 @@ from augless.trials.running import Progress
 from augless.trials.state import State
 
 if TYPE_CHECKING:
-    from augless import data, decoding, models, training
+    from augless import decoding, training
     from augless.recipes import following
 
 DONE = "done"
-STEPS, WARM = 8, 2
+WARM = 2
+"""steps that are not timed: the first call loads things"""
 SENTENCES = 32
-PATIENCE = 5.0
-"""seconds after which fewer steps are enough"""
+PATIENCE = 3.0
+"""seconds for which work is watched, at least"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -134,13 +136,14 @@ class _Clock:
         if not later and state.key(job) in self._counted:  # two methods may come to the same run
             return Expected(job, 0.0, 0.0, "the same run as another")
         share = 0.0 if later else running.share(state, job)
+        note = f"{share:.0%} trained" if share else "after tuning" * later
         seconds = self._measured(train).seconds(job.splits, share)
         for need in graph.whole(train.needs):
             if state.key(need) not in self._counted and not state.done(need):
                 seconds += self._measured(need).seconds()
                 self._counted.add(state.key(need))
         self._counted.add(state.key(job))
-        return Expected(job, seconds, share, "after tuning" if later else _said(share))
+        return Expected(job, seconds, share, note)
 
     def _measured(self, job: Job) -> Measured:
         """Measure a kind of work, unless it was; weightings and seeds cost nothing."""
@@ -165,10 +168,6 @@ class _Clock:
         return self._known[kind]
 
 
-def _said(share: float) -> str:
-    return f"{share:.0%} trained" if share else ""
-
-
 class _Watch:
     """Hears how far work is, and has it stopped when that tells how long all of it takes."""
 
@@ -182,10 +181,9 @@ class _Watch:
             self.stages.setdefault(stage, []).append((time.perf_counter(), done, total))
 
     def enough(self) -> bool:
-        """Tell whether enough of the last stage was heard of."""
-        marks = len([*self.stages.values(), []][-1]) if self.stages else 0
+        """Tell whether it was heard of something for long enough."""
         late = time.perf_counter() > self.began + PATIENCE
-        return marks > WARM + STEPS or (late and marks > WARM)
+        return late and any(len(marks) > WARM for marks in self.stages.values())
 
     def timed(self, stage: str) -> tuple[int, float, int]:
         """Return how much of a stage was timed, the seconds of one, and how many there are."""
@@ -195,47 +193,45 @@ class _Watch:
 
 
 def measure(job: Job, place: following.Place, folder: Path) -> Measured:
-    """Train for a few steps and write a few sentences; or make pairs for a few seconds."""
+    """Train for some seconds and write a few sentences; or make pairs for some seconds."""
     from augless.recipes import following
 
     recipe, watch = job.resolved.recipe, _Watch()
     few = dataclasses.replace(place, progress=watch, stop=watch.enough)
     if job.kind == "train":
-        # Made pairs are as long as the others.
-        copies = 0 if recipe.augment is None else recipe.augment.copies
         plain = dataclasses.replace(job.resolved, recipe=dataclasses.replace(recipe, augment=None))
         following.train(plain, few, folder=folder / "run")
         steps, step, total = watch.timed("training")
-        prepared = following.prepare(job.resolved, place)
-        model = following.build(recipe, prepared.codecs)
-        searches = {"valid": recipe.search, "test": recipe.search}
-        decoding = {s: _writing(model, prepared, one, s) for s, one in searches.items()}
-        epochs, validation = recipe.training.epochs, 0.0
-        if recipe.training.metric not in ("loss", "perplexity"):
-            validation = _writing(model, prepared, recipe.validation, "valid")
+        copies = 0 if recipe.augment is None else recipe.augment.copies
+        writing = functools.partial(_writing, job, place)
+        text_metric = recipe.training.metric not in ("loss", "perplexity")
+        validation = writing(recipe.validation, "valid") if text_metric else 0.0
         return Measured(
             steps=steps,
             step=step,
             fixed=watch.stages["training"][0][0] - watch.began,
-            training=step * total * (1 + copies) + epochs * validation,
-            decoding=decoding,
+            training=step * total * (1 + copies) + recipe.training.epochs * validation,
+            decoding={split: writing(recipe.search, split) for split in ("valid", "test")},
         )
-    if reverse := [need.resolved for need in job.needs if need.kind == "train"]:
-        prepared = following.prepare(reverse[0], place)
-        model = following.build(reverse[0].recipe, prepared.codecs)
-        return Measured(fixed=_writing(model, prepared, reverse[0].recipe.search, "train"))
-    if recipe.augment is not None and not recipe.augment.remote:  # which may cost money
+    for need in job.needs:
+        if need.kind == "train":  # as if it were trained already
+            search = need.resolved.recipe.search
+            return Measured(fixed=_writing(need, place, search, "train"))
+    if recipe.augment is not None and not recipe.augment.remote:  # that may cost money
         following.augment(job.resolved, dataclasses.replace(few, prepared=folder))
     timed = [watch.timed(stage) for stage in watch.stages]
     return Measured(fixed=sum(seconds * total for _, seconds, total in timed))
 
 
-def _writing(
-    model: models.Model, prepared: data.Prepared, search: decoding.Search, split: str
-) -> float:
+def _writing(job: Job, place: following.Place, search: decoding.Search, split: str) -> float:
     """Return the seconds of a search over a split, from a few of its sentences."""
     from augless import decoding
+    from augless.recipes import following
 
+    prepared = following.prepare(job.resolved, place)
+    if split not in prepared.splits:
+        return 0.0
+    model = following.build(job.resolved.recipe, prepared.codecs)
     sources = prepared.lines(split, "source")
     few = sources[:: max(1, len(sources) // SENTENCES)][:SENTENCES]
     held = prepared.pairs(split)

@@ -65,12 +65,12 @@ def own(
 
 def _rivals(quick: bool) -> dict[str, Any]:
     """Return what people would take instead, tuned as hard as the weightings are."""
-    found: dict[str, Any] = {}
+    changes: dict[str, Any] = {}
     for method, (key, value, knob, values) in _RIVALS.items():
-        found |= {f"methods.{method}.{key}": value, f"tune.{method}.{knob}": values}
+        changes |= {f"methods.{method}.{key}": value, f"tune.{method}.{knob}": values}
         if not quick:
-            found[f"tune.{method}.{_RATE}"] = _FACTORS
-    return found
+            changes[f"tune.{method}.{_RATE}"] = _FACTORS
+    return changes
 
 
 def _rates(space: Space, suggested: float) -> Space:

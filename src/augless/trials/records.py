@@ -283,8 +283,8 @@ class Trial:
     def failures(self) -> list[Failure]:
         """Why runs have no result: those of the plan, and those that tuning tried."""
         choices = (choice for of in self.chosen.values() for choice in of.values())
-        found = [attempt.failure for choice in choices for attempt in choice.failed]
-        return [why for why in (*found, *(e.failure for e in self.entries)) if why is not None]
+        tuning = [attempt.failure for choice in choices for attempt in choice.failed]
+        return [why for why in (*tuning, *(e.failure for e in self.entries)) if why is not None]
 
     def tuning_failures(self, method: str, corpus: str) -> list[str]:
         """Say which combinations could not be chosen for a method because a run failed."""

@@ -297,8 +297,8 @@ def _corrected(
 
 def _family(contrasts: Mapping[Name, Contrast], first: Sequence[Name]) -> dict[Name, Contrast]:
     tests = {key: one.test for key, one in contrasts.items()}
-    found = metrics.corrected(tests, first=first, alpha=LEVEL, power=POWER)
-    return {key: replace(one, test=found[key]) for key, one in contrasts.items()}
+    corrected = metrics.corrected(tests, first=first, alpha=LEVEL, power=POWER)
+    return {key: replace(one, test=corrected[key]) for key, one in contrasts.items()}
 
 
 def _pooled(parts: Sequence[Contrast]) -> Contrast:
@@ -327,7 +327,7 @@ def worthwhile(metric: metrics.Metric, level: float) -> float:
 
 def _needed(plan: Plan, rows: Sequence[Row]) -> dict[str, Needed]:
     """Say how many seeds would show something worth it of the primary method, by corpus."""
-    found = {}
+    needed = {}
     for corpus in plan.recipes:
         cells = {row.method: row.cells[corpus] for row in rows}
         cell = cells.get(plan.primary or "")
@@ -337,7 +337,7 @@ def _needed(plan: Plan, rows: Sequence[Row]) -> dict[str, Needed]:
         seeds = len(one.seeds)
         effect = worthwhile(metrics.METRICS[plan.metric](), mean)
         shared = one.test.sentence_variance
-        needed = metrics.seeds_needed(
+        count = metrics.seeds_needed(
             effect,
             max(0.0, one.test.deviation**2 - shared) * seeds / 2,
             1 + round(one.test.degrees / (seeds - 1)),
@@ -345,8 +345,8 @@ def _needed(plan: Plan, rows: Sequence[Row]) -> dict[str, Needed]:
             alpha=LEVEL,
             power=POWER,
         )
-        found[corpus] = Needed(effect=effect, seeds=needed)
-    return found
+        needed[corpus] = Needed(effect=effect, seeds=count)
+    return needed
 
 
 def _comparable(record: Record, metric: str) -> bool:
