@@ -39,8 +39,8 @@ def place_in(folder, **knobs):
 def opened(run, folder):
     """Open the prepared corpus that a run was trained on."""
     every = (folder / "data").glob("*/manifest.json")
-    found = [data.Prepared.open(path.parent) for path in every]
-    (one,) = [prepared for prepared in found if prepared.fingerprint == run.corpus]
+    prepared_folders = [data.Prepared.open(path.parent) for path in every]
+    (one,) = [prepared for prepared in prepared_folders if prepared.fingerprint == run.corpus]
     return one
 
 
@@ -221,17 +221,17 @@ def test_stopped_anywhere_it_goes_on_to_the_same_bits(back, tmp_path, monkeypatc
     for _ in range(100):
         calls = iter(range(3))
         try:
-            found, finished = train(resolved, tmp_path, stop=lambda c=calls: next(c, None) is None)
-            ended.add(found.folder.name.rpartition("-")[0])
+            again, finished = train(resolved, tmp_path, stop=lambda c=calls: next(c, None) is None)
+            ended.add(again.folder.name.rpartition("-")[0])
         except augmentation.Stopped:
             ended.add("pairs")
         if finished:
             break
     assert finished and ended == {"toy-de-en-reverse", "toy-de-en", "pairs"}
-    assert weights(found) == weights(run) and found.folder.name == run.folder.name
+    assert weights(again) == weights(run) and again.folder.name == run.folder.name
     assert made_files(tmp_path) == made_files(folder)
     for what in ("rewriting", "reverse model"):
-        samples = [one.result["needed"][what]["samples"] for one in (found, run)]
+        samples = [one.result["needed"][what]["samples"] for one in (again, run)]
         assert samples[0] == samples[1]
 
 
@@ -245,8 +245,8 @@ def test_parts_can_be_done_one_by_one(back, tmp_path):
     made = following.augment(resolved, place_in(tmp_path))
     assert {made.folder.name} == {*made_files(folder)}
     told = []
-    found, _ = train(resolved, tmp_path, progress=lambda *stage: told.append(stage))
-    assert weights(found) == weights(run)
+    again, _ = train(resolved, tmp_path, progress=lambda *stage: told.append(stage))
+    assert weights(again) == weights(run)
     assert "rewriting" not in {stage for stage, _, _ in told}
 
 

@@ -46,9 +46,9 @@ def done(tmp_path_factory):
     """A trial of all three kinds, done to its end."""
     plan = plan_of({"plain": {}, "bt": BACK, "edits": EDITS})
     root = tmp_path_factory.mktemp("trial")
-    found = trials.run(plan, root=root, jobs=1)
-    assert found.complete, [entry.failure for entry in found.entries]
-    return plan, root, found
+    trial = trials.run(plan, root=root, jobs=1)
+    assert trial.complete, [entry.failure for entry in trial.entries]
+    return plan, root, trial
 
 
 def kinds(job):
@@ -85,7 +85,7 @@ def test_values_of_w_share_the_pairs_and_the_reverse_model(tmp_path):
     one, other = (
         graph.whole([run_of(state, "bt", point={"augment.w": w}.items())]) for w in (0.1, 0.9)
     )
-    running.prepare(state, progress=lambda *_: None)
+    running.prepare(state)
     keys = [[state.key(job) for job in jobs] for jobs in (one, other)]
     assert keys[0][:4] == keys[1][:4] and None not in keys[0]
     assert keys[0][4] != keys[1][4]
@@ -94,8 +94,8 @@ def test_values_of_w_share_the_pairs_and_the_reverse_model(tmp_path):
 
 
 def test_a_trial_with_rivals_runs_and_counts_all_that_they_took(done):
-    _, _, found = done
-    cost = {method: found.costs[method]["toy"] for method in ("plain", "bt", "edits")}
+    _, _, trial = done
+    cost = {method: trial.costs[method]["toy"] for method in ("plain", "bt", "edits")}
     assert cost["plain"].augment.seconds == cost["plain"].train.samples == 0
     assert cost["plain"].own.samples == 40
     assert cost["edits"].own.samples == 80 and cost["edits"].train.samples == 0
@@ -105,25 +105,25 @@ def test_a_trial_with_rivals_runs_and_counts_all_that_they_took(done):
 
 
 def test_the_same_trial_again_does_nothing(done):
-    plan, root, found = done
+    plan, root, trial = done
 
     def logs():  # but for corpora, which every call verifies
-        found = (path for path in (root / "logs").iterdir() if "prepare" not in path.name)
-        return {path: path.stat().st_mtime_ns for path in found}
+        logged = (path for path in (root / "logs").iterdir() if "prepare" not in path.name)
+        return {path: path.stat().st_mtime_ns for path in logged}
 
     before = logs()
     again = trials.run(plan, root=root, jobs=1)
     assert again.complete
     assert logs() == before and len(before) == 9
-    assert again.costs["bt"]["toy"].train == found.costs["bt"]["toy"].train
+    assert again.costs["bt"]["toy"].train == trial.costs["bt"]["toy"].train
 
 
 def test_records_of_rivals_count_where_neither_pairs_nor_reverse_model_are(done, tmp_path):
-    plan, root, found = done
+    plan, root, trial = done
     elsewhere = trials.collect(plan, root=tmp_path / "new", records=root / "records")
     assert elsewhere.complete
     # What they took is counted all the same: their runs say it.
-    there, here = (of.costs["bt"]["toy"] for of in (elsewhere, found))
+    there, here = (of.costs["bt"]["toy"] for of in (elsewhere, trial))
     assert there.own == here.own and there.train == here.train
     assert there.augment == here.augment and here.augment.seconds > 0
 
@@ -145,7 +145,7 @@ def test_pairs_that_are_gone_are_made_again_by_whoever_trains_on_them(done, tmp_
 def test_the_share_of_a_run_counts_made_pairs(done):
     plan, root, _ = done
     state = running.opened(plan, root=root, records=None)
-    running.prepare(state, progress=lambda *_: None)
+    running.prepare(state)
     assert running.samples(state, run_of(state, "plain")) == 40
     assert running.samples(state, run_of(state, "edits")) == 80
 

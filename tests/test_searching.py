@@ -159,12 +159,12 @@ def test_a_point_waits_for_the_scores_of_all_before_it():
 
 def test_a_search_goes_in_the_direction_of_the_metric():
     plan = planned({RADIUS: {"low": 0.0, "high": 1.0}}, budget=6)
-    found = {}
+    means = {}
     for metric in ("perplexity", "bleu"):
         changed = dataclasses.replace(plan, choose=metric)
         last = points(near, changed)[3:]
-        found[metric] = sum(point[RADIUS] for point in last) / 3
-    assert found["perplexity"] < found["bleu"] - 0.2
+        means[metric] = sum(point[RADIUS] for point in last) / 3
+    assert means["perplexity"] < means["bleu"] - 0.2
 
 
 def test_methods_and_corpora_have_points_of_their_own_and_a_changed_space_has_others():
@@ -180,9 +180,9 @@ def test_methods_and_corpora_have_points_of_their_own_and_a_changed_space_has_ot
 def test_lists_may_hold_anything():
     values = [1, 1.0, {"name": "x"}]
     space = {RADIUS: {"low": 0.0, "high": 1.0}, "a": values, "b": [7]}
-    found = points(near, planned(space, budget=8))
-    assert {repr(point["a"]) for point in found} == {*map(repr, values)}
-    assert {point["b"] for point in found} == {7}
+    drawn = points(near, planned(space, budget=8))
+    assert {repr(point["a"]) for point in drawn} == {*map(repr, values)}
+    assert {point["b"] for point in drawn} == {7}
 
 
 def test_optuna_is_loaded_late_and_says_nothing(tmp_path):
@@ -289,7 +289,7 @@ def run(plan, **given):
 @pytest.fixture(scope="module", autouse=True)
 def every_status():
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(running, "_SPEAK", 0.0)
+        patch.setattr(running, "SPEAK", 0.0)
         yield
 
 

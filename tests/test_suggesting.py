@@ -32,8 +32,8 @@ def files(tmp_path):
 @pytest.fixture
 def suggested(files):
     def suggest(count, values=None):
-        found = suggesting.suggestions({**(values or {}), "corpus": files(count)})
-        return {one.key: one.value for one in found}
+        suggestions = suggesting.suggestions({**(values or {}), "corpus": files(count)})
+        return {one.key: one.value for one in suggestions}
 
     return suggest
 
@@ -70,8 +70,8 @@ def test_the_same_files_are_counted_once_and_other_ones_again(monkeypatch, files
 @pytest.mark.parametrize("key", ["batch", "epochs", "optimizer", "patience", "per", "clip"])
 def test_what_is_given_is_not_suggested_and_what_is_not_is(key, suggested):
     rest = {k: v for k, v in GIVEN["training"].items() if k != key}
-    found = suggested(100, GIVEN | {"training": rest})
-    assert found and all(f"{name}.".startswith(f"training.{key}.") for name in found)
+    keys = suggested(100, GIVEN | {"training": rest})
+    assert keys and all(f"{name}.".startswith(f"training.{key}.") for name in keys)
 
 
 def test_a_model_that_is_given_keeps_its_own_defaults(suggested):

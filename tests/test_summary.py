@@ -115,10 +115,10 @@ def test_the_primary_contrast_is_not_corrected_and_its_control_waits_for_it():
     assert law.baseline.test == with_plain["law"]
     assert law.control.corrected_p == max(with_plain["law"].p, with_control["law"].p)
     rest = [with_plain["control"], with_plain["linear"], with_control["linear"]]
-    found = [table["control"].baseline, table["linear"].baseline, table["linear"].control]
-    assert [one.corrected_p for one in found] == metrics.holm([one.p for one in rest])
-    assert not any(one.primary for one in found)
-    for one, alone in zip(found, rest, strict=True):
+    others = [table["control"].baseline, table["linear"].baseline, table["linear"].control]
+    assert [one.corrected_p for one in others] == metrics.holm([one.p for one in rest])
+    assert not any(one.primary for one in others)
+    for one, alone in zip(others, rest, strict=True):
         assert one.test.minimum_detectable_effect > alone.minimum_detectable_effect
         assert (one.test.low, one.test.high) == (alone.low, alone.high)
     cells = {method: row.cells["corpus 0"] for method, row in zip(METHODS, table.rows, strict=True)}

@@ -60,13 +60,13 @@ def load(folder, content=TINY):
 
 def values(trial):
     """Return all that may not depend on how a trial went."""
-    found = {}
+    known = {}
     for entry in trial.entries:
         if entry.record is not None:
             tables = {k: v.tobytes() for k, v in entry.record.statistics.items()}
             key = (entry.corpus, entry.method, entry.seed)
-            found[key] = (entry.record.id, entry.record.scores, tables, entry.record.hypotheses)
-    return found
+            known[key] = (entry.record.id, entry.record.scores, tables, entry.record.hypotheses)
+    return known
 
 
 @pytest.fixture(scope="module")
@@ -99,8 +99,8 @@ def test_a_trial_fills_the_table_and_a_failed_run_stops_no_other(reference):
         "plain on toy-de-en, seed 1: its outputs tell nothing: 10 of 10 outputs"
     )
     assert any(status.alarm == alarm for status in statuses if status.done < 10)
-    found = next(entry.record for entry in trial.entries if entry.method == "plain")
-    assert found.fault == records.fault_of(found) and found.fault in alarm
+    plain = next(entry.record for entry in trial.entries if entry.method == "plain")
+    assert plain.fault == records.fault_of(plain) and plain.fault in alarm
     assert statuses[-1].failed == 2
     assert statuses[-1].done + statuses[-1].failed == statuses[-1].total == 12
 
@@ -258,8 +258,8 @@ def test_records_of_two_corpora_are_not_mixed(tmp_path):
         )
         made.save(tmp_path / "records" / name)
     state.stand_in()
-    found = [state.record(job) for job in jobs]
-    assert [one is None for one in found].count(True) == 1, "of one of the two corpora only"
+    left = [state.record(job) for job in jobs]
+    assert [one is None for one in left].count(True) == 1, "of one of the two corpora only"
 
 
 def victim_of(folder):
@@ -374,7 +374,7 @@ def test_published_numbers_stay_those_of_the_plans_own_metric():
 
 
 def test_two_trials_do_not_share_a_folder_at_once(tmp_path, monkeypatch):
-    monkeypatch.setattr(layout, "_PATIENCE", 0.1)
+    monkeypatch.setattr(layout, "PATIENCE", 0.1)
     plan, root = load(tmp_path), tmp_path / "root"
     with Layout(root).alone():
         with pytest.raises(runs.Busy, match="in use by another trial"):
@@ -388,7 +388,7 @@ def test_a_folder_that_cannot_be_held_is_used_all_the_same(tmp_path, monkeypatch
     def refuse(*_):
         raise OSError(errno.EBADF, os.strerror(errno.EBADF))
 
-    monkeypatch.setattr(layout.fcntl, "flock", refuse)
+    monkeypatch.setattr(storage.fcntl, "flock", refuse)
     with Layout(tmp_path / "root").alone():
         (tmp_path / "root" / "file").touch()
     assert (tmp_path / "root" / "file").exists()
@@ -530,23 +530,23 @@ def test_no_time_is_no_run(tmp_path):
 
 def test_a_forecast_lists_every_run_and_begins_none(tmp_path):
     root = tmp_path / "root"
-    found = trials.forecast(load(tmp_path), root=root, jobs=2)
-    assert len(found.runs) == 2 * 2 + 2 * 3
-    assert all(run.seconds > 0 and run.share == 0 for run in found.runs)
-    assert len(found.measured) == 1
-    measured = next(iter(found.measured.values()))
+    expected = trials.forecast(load(tmp_path), root=root, jobs=2)
+    assert len(expected.runs) == 2 * 2 + 2 * 3
+    assert all(run.seconds > 0 and run.share == 0 for run in expected.runs)
+    assert len(expected.measured) == 1
+    measured = next(iter(expected.measured.values()))
     assert 1 <= measured.steps <= 6 and measured.step > 0 and measured.training > 0
     assert measured.training == pytest.approx(6 * measured.step)
-    total = sum(run.seconds for run in found.runs)
-    assert found.seconds == pytest.approx(total / 2)
+    total = sum(run.seconds for run in expected.runs)
+    assert expected.seconds == pytest.approx(total / 2)
     assert [path.name for path in root.iterdir()] == ["prepared"]
 
 
 def test_a_forecast_counts_what_is_done(reference, tmp_path):
     root, _, _ = reference
     plan = load(tmp_path)
-    found = trials.forecast(plan, root=root)
-    assert found.seconds == 0 and {run.note for run in found.runs} == {"done"}
+    expected = trials.forecast(plan, root=root)
+    assert expected.seconds == 0 and {run.note for run in expected.runs} == {"done"}
 
 
 def test_collecting_runs_nothing(reference):
@@ -582,9 +582,9 @@ def test_a_record_of_the_same_run_joins_its_scores(tmp_path):
     record().save(tmp_path / "r")
     more = scores_of(metric="bleu", splits=["test"])
     record(scores=more, statistics={"test/bleu": np.ones((2, 10))}).save(tmp_path / "r")
-    found = trials.Record.load(tmp_path / "r")
-    assert found.scores == record().scores | more
-    assert {*found.statistics} == {"valid/bleu", "valid/nats", "test/bleu"}
+    joined = trials.Record.load(tmp_path / "r")
+    assert joined.scores == record().scores | more
+    assert {*joined.statistics} == {"valid/bleu", "valid/nats", "test/bleu"}
     assert len([*(tmp_path / "r").iterdir()]) == 2
 
 
@@ -826,8 +826,8 @@ def invented(seed, shift):
     rows = np.zeros((60, 10))
     rows[:, :2], rows[:, 6:] = 10, [10, 9, 8, 7]
     rows[:, 2:6] = matched[:, None] - np.arange(4) * 0.5
-    found = metrics.score_of(metrics.METRICS["bleu"](), rows, "s")
-    scores = scores_of(found.value, "bleu", ["test"])
+    score = metrics.score_of(metrics.METRICS["bleu"](), rows, "s")
+    scores = scores_of(score.value, "bleu", ["test"])
     return dataclasses.replace(record(seed=seed), scores=scores, statistics={"test/bleu": rows})
 
 

@@ -70,7 +70,7 @@ class Tally:
 
 def name(path: Path) -> str:
     """Spell a path for a message: on one line, whatever characters it has."""
-    if path in (STDIN, *_spooled):
+    if path in (STDIN, *spooled):
         return "standard input"
     text = str(path)
     return text if text.isprintable() else ascii(text)
@@ -81,7 +81,8 @@ def quoted(text: str) -> str:
     return ascii(text if len(text) <= 40 else text[:40] + "...")
 
 
-_spooled: dict[Path, IO[bytes]] = {}
+spooled: dict[Path, IO[bytes]] = {}
+"""the path of a copy of standard input -> the copy, once there is one"""
 
 
 def local(path: Path) -> Path:
@@ -92,7 +93,7 @@ def local(path: Path) -> Path:
     """
     if path != STDIN:
         return path
-    if not _spooled:
+    if not spooled:
         if sys.stdin is None or sys.stdin.isatty():
             raise BadData("standard input: nothing is piped in.\nPipe a file in, or name one.")
         # It has no name, so it is gone with the process, however that ends. On Linux its
@@ -100,8 +101,8 @@ def local(path: Path) -> Path:
         copy = tempfile.TemporaryFile()  # noqa: SIM115 - open as long as the process runs
         shutil.copyfileobj(sys.stdin.buffer, copy, BLOCK)
         copy.flush()
-        _spooled[Path(f"/proc/self/fd/{copy.fileno()}")] = copy
-    return next(iter(_spooled))
+        spooled[Path(f"/proc/self/fd/{copy.fileno()}")] = copy
+    return next(iter(spooled))
 
 
 def check(path: Path) -> None:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-import hashlib
 import itertools
-import json
 import math
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -49,11 +47,6 @@ class Resolved(Generic[Kind]):
         """What nobody gave and the corpus decided: dotted key -> value."""
         known = ("default", "recipe", "command line")
         return {key: value for key, (value, origin) in self.origins.items() if origin not in known}
-
-    @property
-    def fingerprint(self) -> str:
-        """SHA-256 of all values: two recipes with the same one are the same."""
-        return hashlib.sha256(json.dumps(self.values, sort_keys=True).encode()).hexdigest()
 
 
 def shipped(package: str = _PACKAGE) -> list[str]:

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import fcntl
 import hashlib
 import json
 import os
@@ -29,6 +28,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 import pydantic
 
+from augless import storage
 from augless.survey.designing import Annotator, BadSurvey, Design, Points, parsed
 from augless.survey.store import SLOWEST, Answer, Store
 
@@ -140,10 +140,8 @@ class Survey:
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
         descriptor = os.open(self.folder / "lock", flags, 0o600)
         try:
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise Busy(f"{self.folder} is served by another process already") from None
+            if not storage.hold(descriptor):
+                raise Busy(f"{self.folder} is served by another process already")
             yield
         finally:
             os.close(descriptor)

@@ -15,12 +15,9 @@ from augless.errors import Failure
 from augless.trials.facts import (
     Attempt,
     Choice,
-    Cost,
-    Input,
     Logged,
     Result,
     Score,
-    Spent,
     TermLog,
 )
 from augless.trials.forecast import Forecast, Measured, forecast
@@ -39,11 +36,9 @@ __all__ = [
     "Cell",
     "Choice",
     "Contrast",
-    "Cost",
     "Entry",
     "Failure",
     "Forecast",
-    "Input",
     "Job",
     "Logged",
     "Measured",
@@ -56,7 +51,6 @@ __all__ = [
     "Row",
     "Running",
     "Score",
-    "Spent",
     "Status",
     "Table",
     "TermLog",

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
 from typing import Annotated, Any, Literal, TypeVar
 
 import pydantic
@@ -287,12 +287,6 @@ def parsed(kind: type[Kind], content: Any) -> Kind:
         where = ".".join(map(str, first["loc"]))[:80]
         said = first["msg"][:1].lower() + first["msg"][1:]
         raise ValueError(f"{where}: {said}" if where else said) from None
-
-
-def last_of(history: Sequence[Logged]) -> Logged | None:
-    """Return the last entry of a log, with the last scores that were logged."""
-    scores = next((entry.scores for entry in reversed(history) if entry.scores), {})
-    return replace(history[-1], scores=scores) if history else None
 
 
 def history_of(entries: Iterable[Mapping[str, Any]]) -> tuple[Logged, ...]:

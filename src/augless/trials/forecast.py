@@ -90,7 +90,6 @@ def forecast(
     records: str | Path | None = None,
     jobs: int = 1,
     threads: int = 1,
-    workers: int = 1,
     device: training.Device = "cpu",
     progress: Progress = lambda stage, done, total: None,
 ) -> Forecast:
@@ -105,7 +104,7 @@ def forecast(
 
     torch.set_num_threads(threads)
     state = running.opened(plan, root=root, records=records, retry=True)
-    running.prepare(state, workers=workers, progress=progress)
+    running.prepare(state, progress)
     clock = _Clock(state, device, progress)
     expected = [clock.expected(job) for job in state.jobs()]
     for job in state.later():

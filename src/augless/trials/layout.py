@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from augless import runs, storage
 
-_PATIENCE = 5.0  # seconds; processes of a trial that was killed are gone by then
+PATIENCE = 5.0  # seconds; processes of a trial that was killed are gone by then
 
 
 @dataclass(frozen=True)
@@ -77,22 +75,13 @@ class Layout:
     def alone(self) -> Iterator[None]:
         """Hold the folder: two trials at once would take each other's runs for failures."""
         self.root.mkdir(parents=True, exist_ok=True)
-        deadline = time.monotonic() + _PATIENCE
         descriptor = os.open(self.root, os.O_RDONLY)
         try:
-            while True:
-                try:
-                    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    break
-                except BlockingIOError:
-                    if time.monotonic() > deadline:
-                        raise runs.Busy(
-                            f"{self.root} is in use by another trial\n"
-                            "wait until it is done, or keep this one elsewhere: --out FOLDER"
-                        ) from None
-                    time.sleep(0.05)
-                except OSError:  # some file systems of networks lock no folders
-                    break
+            if not storage.hold(descriptor, PATIENCE):
+                raise runs.Busy(
+                    f"{self.root} is in use by another trial\n"
+                    "wait until it is done, or keep this one elsewhere: --out FOLDER"
+                )
             try:
                 yield
             finally:

@@ -319,7 +319,7 @@ def _changed(name: str, content: dict[str, Any], overrides: Sequence[str], small
             raise BadPlan(f"{name} has no small scale: write what differs under [small]")
         content = _scaled(content, scale)
     # Taken before a change: numbers that the plan quotes stay those of its own metric.
-    quoted = content.get("metric", _METRIC)
+    quoted = str(content.get("metric", _METRIC))
     for override in overrides:
         key, equals, value = override.partition("=")
         if not equals or not key:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 Progress = Callable[[str, int, int | None], None]
 
 _TICK = 0.2  # seconds between two looks at whether to stop
-_SPEAK = 1.0  # seconds between two statuses, at least
+SPEAK = 1.0  # seconds between two statuses, at least
 _RARE = 25  # times as long as a status took, at least
 
 
@@ -65,7 +66,6 @@ def run(
     records: str | Path | None = None,
     jobs: int = 1,
     threads: int = 1,
-    workers: int = 1,
     device: training.Device = "cpu",
     max_minutes: float = math.inf,
     command: str = "",
@@ -75,45 +75,38 @@ def run(
 ) -> Trial:
     """Do what is left of a plan, below `root`, and return all that is known.
 
-    `jobs` jobs are done at once, of `threads` each; `workers` processes prepare a corpus.
-    A run whose record is there, or in the folder `records`, is done; one that was begun goes on;
-    one that fails is reported and stops no other. The same table results from any number of jobs
-    and any number of interruptions. Whether all is done: `Trial.complete`. The plan is kept in the
-    folder, with the command that repeats it. `executor` does the jobs: processes of this machine,
-    if nobody else is named.
+    `jobs` jobs are done at once, of `threads` each. A run whose record is there, or in the folder
+    `records`, is done; one that was begun goes on; one that fails is reported and stops no other.
+    The same table results from any number of jobs and any number of interruptions. Whether all is
+    done: `Trial.complete`. The plan is kept in the folder, with the command that repeats it.
+    `executor` does the jobs: processes of this machine, if nobody else is named.
     """
     state = opened(plan, root=root, records=records, retry=True)
     state.require_corpus()
-
-    def order(job: Job) -> Order:
-        return Order(
-            job=job,
-            key=state.key(job) or "",
-            identifier=state.identifier(job) or "",
-            layout=state.layout,
-            metrics=plan.metrics,
-            threads=threads,
-            device=device,
-            workers=workers,
-        )
-
+    order = functools.partial(
+        Order,
+        layout=state.layout,
+        metrics=plan.metrics,
+        threads=threads,
+        device=device,
+    )
     with state.layout.alone():
         kept = f"# {' '.join(command.split())}\n{plan.as_toml()}"
         storage.replace(state.layout.plan, kept.encode("utf-8", "replace"))
-        desk = _Desk(state, executor or pool.Local(threads), jobs, order)
-        deadline, due = time.monotonic() + 60 * max_minutes, time.monotonic() + _SPEAK
+        scheduler = _Scheduler(state, executor or pool.Local(threads), jobs, order)
+        deadline, due = time.monotonic() + 60 * max_minutes, time.monotonic() + SPEAK
         try:
-            while not stop() and time.monotonic() < deadline and desk.submit():
-                desk.wait()
+            while not stop() and time.monotonic() < deadline and scheduler.submit():
+                scheduler.wait()
                 if (began := time.monotonic()) >= due:
-                    on_status(desk.status())
+                    on_status(scheduler.status())
                     # Of a plan of thousands of runs a status takes long: seldom, then.
-                    due = time.monotonic() + max(_SPEAK, _RARE * (time.monotonic() - began))
+                    due = time.monotonic() + max(SPEAK, _RARE * (time.monotonic() - began))
         finally:
-            desk.executor.close()
+            scheduler.executor.close()
         state.require_corpus()
         state.keep()
-        on_status(desk.status())
+        on_status(scheduler.status())
         return summarised(state)
 
 
@@ -133,24 +126,18 @@ def opened(
     return state
 
 
-def collect(
-    plan: Plan,
-    *,
-    root: str | Path,
-    records: str | Path | None = None,
-    progress: Progress = lambda stage, done, total: None,
-) -> Trial:
+def collect(plan: Plan, *, root: str | Path, records: str | Path | None = None) -> Trial:
     """Return what is known of a plan, without running anything; corpora are prepared."""
     state = opened(plan, root=root, records=records)
-    prepare(state, progress=progress)
+    prepare(state)
     return summarised(state)
 
 
-def prepare(state: State, *, workers: int = 1, progress: Progress) -> None:
+def prepare(state: State, progress: Progress = lambda stage, done, total: None) -> None:
     """Prepare every corpus in this process; raise what is wrong if none can be used."""
     from augless.recipes import following
 
-    place = following.Place(prepared=state.layout.prepared, workers=workers, progress=progress)
+    place = following.Place(prepared=state.layout.prepared, progress=progress)
     for job in graph.whole(state.jobs()):
         if job.kind == "prepare" and not state.done(job) and state.failure(job) is None:
             began = time.monotonic()
@@ -162,11 +149,11 @@ def prepare(state: State, *, workers: int = 1, progress: Progress) -> None:
     state.require_corpus()
 
 
-class _Desk:
+class _Scheduler:
     """Hands out jobs that can begin, and takes note of those that end."""
 
     def __init__(
-        self, state: State, executor: pool.Executor, jobs: int, order: Callable[[Job], Order]
+        self, state: State, executor: pool.Executor, jobs: int, order: Callable[..., Order]
     ) -> None:
         self.state, self.executor, self._most, self._order = state, executor, max(1, jobs), order
         self.known = state.jobs()
@@ -189,7 +176,9 @@ class _Desk:
                 if key not in self._under_way:
                     self.state.layout.failure(key).unlink(missing_ok=True)
                     self._under_way[key] = (job, progress_of(self.state, job).samples)
-                    self.executor.submit(key, self._order(job))
+                    identifier = self.state.identifier(job) or ""
+                    order = self._order(job=job, key=key, identifier=identifier)
+                    self.executor.submit(key, order)
         return bool(self._under_way)
 
     def wait(self) -> None:
@@ -268,12 +257,13 @@ def _best(state: State, done: list[Job]) -> dict[str, tuple[Job, float]]:
 
 def progress_of(state: State, job: Job) -> facts.Logged:
     """Return where a run is: the last entry of its log, with the last scores."""
-    start = facts.Logged(kind="interval", step=0)
     try:
         history = facts.history_of(runs.Run.open(state.folder(job)).metrics())
     except (ValueError, OSError):  # not begun yet
-        return start
-    return facts.last_of(history) or start
+        history = ()
+    scores = next((entry.scores for entry in reversed(history) if entry.scores), {})
+    last = history[-1] if history else facts.Logged(kind="interval", step=0)
+    return replace(last, scores=scores)
 
 
 def share(state: State, job: Job) -> float:

@@ -36,7 +36,6 @@ class Order:
     metrics: tuple[str, ...] = ()
     threads: int = 1
     device: training.Device = "cpu"
-    workers: int = 1
 
     @property
     def log(self) -> Path:
@@ -61,7 +60,6 @@ class Order:
             prepared=self.layout.prepared,
             runs=self.layout.runs,
             device=self.device,
-            workers=self.workers,
             stop=stop,
             on_record=_say,
             progress=_Said(),
