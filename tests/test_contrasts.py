@@ -282,6 +282,21 @@ def test_the_sentence_part_is_what_seeds_share():
         assert np.mean(parts) == pytest.approx(2 * suits**2 / 100, rel=0.15, abs=0.002)
 
 
+@pytest.mark.parametrize("seeds", [2, 4])
+def test_the_sentence_part_of_a_mean_has_a_closed_form(seeds):
+    """var g / N = (var of the seeds' mean - var of one seed around it / S) / N, by sentences."""
+    systems = systems_of(np.random.default_rng(24), seeds, suits=2.0)
+    a, b = (np.stack([x.statistics[:, 0] for x in systems[n]]) / np.log(2) for n in ("a", "plain"))
+    apart = a - b
+    around = (apart - apart.mean(0)).var(1).sum() / (seeds - 1)
+    expected = (apart.mean(0).var() - around / seeds) / 100
+    drawn = metrics.paired_bootstrap(systems["a"], systems["plain"])
+    assert drawn.between_seeds**2 == pytest.approx(around / 100, rel=0.05)
+    assert drawn.deviation**2 == pytest.approx(apart.mean(0).var() / 100, rel=0.05)
+    found = metrics.sentence_variance(systems["a"], systems["plain"], resamples=10_000)
+    assert found == pytest.approx(expected, rel=0.05)
+
+
 @pytest.mark.parametrize("luck", [{"suits": 1.0}, {"model": 0.3}, {"suits": 0.5, "model": 0.1}])
 def test_a_null_is_claimed_no_more_often_than_the_level_by_whatever_luck(luck):
     generator = np.random.default_rng(21)

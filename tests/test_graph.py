@@ -25,8 +25,8 @@ def translated(seed=1):
     prepare = Job("prepare", "toy", "toy-de-en", SMALL)
     back = ("augment=back-translation", f"seed={seed}")
     made = job("augment", *back, needs=[prepare], seed=seed)
-    turned = dataclasses.replace(prepare, overrides=made.overrides, reversed=True)
-    reverse = dataclasses.replace(made, kind="train", needs=(turned,), reversed=True)
+    turned = dataclasses.replace(prepare, overrides=made.overrides, need="reverse model")
+    reverse = dataclasses.replace(made, kind="train", needs=(turned,), need="reverse model")
     made = dataclasses.replace(made, needs=(prepare, reverse))
     train = job("train", *back, needs=[prepare, made], seed=seed)
     score = dataclasses.replace(train, kind="score", needs=(train,))
@@ -188,7 +188,7 @@ def test_what_a_run_needed_counts_where_nothing_but_its_record_is(tmp_path):
     there = Layout(tmp_path / "there", state.layout.root / "records")
     elsewhere = State(TUNED, there, retry=True)
     for prepare in graph.whole(elsewhere.jobs()):
-        if prepare.kind == "prepare" and not prepare.reversed:  # the reverse one has no name there
+        if prepare.kind == "prepare" and not prepare.need:  # the reverse one has no name there
             elsewhere.corpora[prepare.source] = state.corpora[prepare.source]
     cost, known = elsewhere.cost("toy", "bt"), state.cost("toy", "bt")
     assert (cost.own, cost.tune) == (known.own, known.tune)

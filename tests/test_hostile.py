@@ -110,7 +110,7 @@ class Sandbox:
         """Put the files that nothing may touch as they were."""
         shutil.rmtree(self.victim, ignore_errors=True)
         self.victim.mkdir()
-        for name in ("record.json", "statistics-01234567.safetensors", "run.json", "notes.txt"):
+        for name in ("record.json", "statistics-01234567.safetensors.gz", "run.json", "notes.txt"):
             (self.victim / name).write_text(f"precious {name}")
 
     def touched(self):
@@ -172,11 +172,11 @@ def _record(sandbox, draw):
     def act():
         loaded = trials.Record.load(folder).with_hypotheses(hypotheses)
         loaded.save(sandbox.work / "records" / loaded.id)  # as a trial remembers it
-        trial = _trial(loaded)
-        said = reports.text(trial)
+        evidence = reports.gather(_trial(loaded))
+        said = reports.text(evidence)
         assert said and cli.terminal.visible(said).replace("\n", "").isprintable()
         if paged:
-            reports.report(trial, sandbox.work / "report")
+            reports.report(evidence, sandbox.work / "report")
 
     return act
 

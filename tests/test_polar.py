@@ -670,6 +670,18 @@ def test_shuffled_gives_the_same_weights_to_other_samples():
     assert np.corrcoef(before.mean(1), before.mean(1))[0, 1] == pytest.approx(1)
 
 
+@pytest.mark.parametrize("normalise", ["none", "running-mean"])
+@pytest.mark.parametrize("name", polar.WEIGHTINGS)
+def test_the_weights_that_an_objective_tells_are_those_that_it_gives(name, normalise):
+    knobs = {"window": 50} if name == "shuffled" else {}
+    objective = polar.Objective(build(name, normalise=normalise, **knobs), None)
+    for step in range(4):
+        values = losses(50, seed=step).requires_grad_()
+        (given,) = torch.autograd.grad(objective.per_sample(values).sum(), values)
+        torch.testing.assert_close(objective.weights, given)
+        objective.step()
+
+
 def test_until_they_are_known_weights_are_ones_of_the_losses_own_precision():
     for dtype, expected in ((torch.float16, torch.float32), (torch.float64, torch.float64)):
         objective = polar.Objective(polar.Exponential(), None)

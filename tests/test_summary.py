@@ -61,6 +61,30 @@ def contrasts(table, kind):
     return [getattr(cell, kind) for cell in cells if getattr(cell, kind) is not None]
 
 
+def test_a_cell_holds_means_over_seeds_and_the_deviation_of_a_sample_of_them():
+    trial, _ = summarised(METHODS)
+    entries = [
+        dataclasses.replace(
+            entry,
+            record=dataclasses.replace(
+                entry.record,
+                result=dataclasses.replace(
+                    entry.record.result, seconds=10.0 * entry.seed**2, samples=entry.seed**3
+                ),
+            ),
+        )
+        for entry in trial.entries
+    ]
+    table = trials.table(dataclasses.replace(trial, entries=entries), resamples=300)
+    assert table.power == 0.8 and table.level == 0.05
+    for row in table.rows:
+        cell = row.cells["corpus 0"]
+        values = [cell.values[seed] for seed in SEEDS]
+        assert cell.mean == pytest.approx(np.mean(values))
+        assert cell.deviation == pytest.approx(np.std(values, ddof=1)) and cell.deviation > 0
+        assert (cell.seconds, cell.samples) == pytest.approx((140 / 3, 12))
+
+
 def test_seeds_scored_in_two_ways_are_not_compared_and_said_to_be():
     # Two machines: each method has the same mix of signatures over its seeds.
     _, table = summarised(METHODS, signature=lambda corpus, method, seed: f"v{seed > 1}")

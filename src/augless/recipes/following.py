@@ -20,15 +20,13 @@ import torch
 from numpy.typing import NDArray
 
 from augless import augmentation, corpora, data, decoding, metrics, models, runs, text, training
-from augless.augmentation import draws
 from augless.knobs import LARGEST_SEED, Among, Knobs, Within
-from augless.recipes import boards, memory
+from augless.recipes import boards, memory, needing
 from augless.recipes.preparing import Preparation
 from augless.recipes.reading import (
     BadRecipe,
     Resolved,
     changed,
-    flat,
     hint,
     nested,
     override,
@@ -40,10 +38,9 @@ Progress = Callable[[str, int, int | None], None]
 
 AUGMENTED = "augmented"
 """folder of made pairs, below that of prepared corpora"""
-REWRITING, REVERSE_MODEL = "rewriting", "reverse model"
-"""what a run's result calls making its pairs, and training the model that they were made by"""
+REWRITING = "rewriting"
+"""what a run's result calls making its pairs; models that had to be trained for it have names"""
 _CONTENT = "augment.content"
-_REVERSE = 1  # makes another seed of a seed
 
 # Knobs that change no bit of the model, or whose content is in the corpus' fingerprint: they may
 # differ when a run is resumed.
@@ -109,8 +106,12 @@ def identity(resolved: Resolved[Recipe]) -> dict[str, Any]:
     }
     if augmenter is None:  # runs of earlier versions know no such key
         values.pop("augment", None)
-    elif (content := augmenter.identity(_context(resolved))) is not None:
-        values[_CONTENT] = content
+    else:
+        content = augmenter.identity(_context(resolved))
+        if first := {name: _settled(need) for name, need in needing.others(resolved).items()}:
+            content = [content, first]
+        if content is not None:
+            values[_CONTENT] = content
     if resolved.recipe.training.start is not None:
         start = runs.Run.open(resolved.recipe.training.start)
         ended = "" if start.result is not None else f" at step {start.best().step}"
@@ -150,10 +151,10 @@ def train(
     that augments needs is done first: if that is stopped, the run is that of the need, or there is
     none yet and `augmentation.Stopped` is raised.
     """
-    recipe, device, stop = resolved.recipe, _device(place.device), place.stop
+    recipe, stop = resolved.recipe, place.stop
     deadline = time.monotonic() + 60 * max_minutes
     place = dataclasses.replace(place, stop=lambda: stop() or time.monotonic() >= deadline)
-    _check(resolved, device)
+    device = _check(resolved, place.device)
     if tensorboard:
         boards.check()
     prepared = prepare(resolved, place)
@@ -161,12 +162,8 @@ def train(
     folder = folder or place.runs / f"{resolved.name}-{run_name(resolved, prepared.fingerprint)}"
     needed = None
     if recipe.augment is not None:
-        for need in needs(resolved):
-            source, target = need.recipe.corpus.languages
-            place.progress(f"training a model from {source} to {target} first", 0, None)
-            run, finished = train(need, place)
-            if not finished:
-                return run, False
+        if (before := train_needs(resolved, place)) is not None:
+            return before, False
         made = augment(resolved, place)
         if made is None:
             raise augmentation.Stopped("stopped while pairs were made; the same command goes on")
@@ -189,18 +186,22 @@ def train(
     return run, finished
 
 
-def _check(resolved: Resolved[Recipe], device: torch.device) -> None:
-    """Refuse, before any work, what this device or a model that augments cannot do."""
-    recipe = resolved.recipe
+def _check(resolved: Resolved[Recipe], device: training.Device) -> torch.device:
+    """Refuse, before any work, what a device or a model that augments cannot do; return the device.
+
+    What has to be trained first is looked at too.
+    """
+    recipe, place = resolved.recipe, _device(device)
     try:
-        training.check_precision(recipe.training.precision, device)
+        training.check_precision(recipe.training.precision, place)
         if recipe.training.precision == "bfloat16" and not recipe.model.autocasts:
             raise ValueError("this model computes in float32 whatever training.precision says")
     except ValueError as error:
         raise BadRecipe(str(error)) from None
     if recipe.augment is not None:  # before hours of training something else
-        recipe.augment.check(recipe.corpus.languages)
+        needing.check(resolved)
         recipe.augment.identity(_context(resolved))
+    return place
 
 
 def _check_splits(recipe: Recipe, prepared: data.Prepared) -> None:
@@ -259,56 +260,52 @@ def prepare(
 # Recipes that augment
 
 
-def needs(resolved: Resolved[Recipe]) -> tuple[Resolved[Recipe], ...]:
-    """Return the recipes of the runs that must be done before pairs can be made for this one."""
-    augmenter = resolved.recipe.augment
-    return (reverse(resolved),) if augmenter is not None and augmenter.needs_reverse else ()
+def train_needs(resolved: Resolved[Recipe], place: Place) -> runs.Run | None:
+    """Train what must be there first; return the run that was stopped, if one was."""
+    for name, need in needing.needs(resolved).items():
+        source, target = need.recipe.corpus.languages
+        place.progress(f"training the {name} first, from {source} to {target}", 0, None)
+        run, finished = train(need, place)
+        if not finished:
+            return run
+    return None
 
 
-def reverse(resolved: Resolved[Recipe]) -> Resolved[Recipe]:
-    """Return the recipe of the reverse direction: sides swapped, weighted plainly, another seed.
+def homes(resolved: Resolved[Recipe], place: Place) -> dict[str, Path]:
+    """Return the folders of the runs that a recipe needs, by their names."""
+    return {name: home(need, place) for name, need in needing.needs(resolved).items()}
 
-    Model and training are as they are. The seed follows from the recipe's, so that runs with
-    several seeds are independent of each other in all they need.
+
+def _settled(resolved: Resolved[Recipe]) -> str:
+    """Return a short fingerprint of a recipe and its corpus, whether or not its files are here.
+
+    A public corpus is known by its name and knobs, somebody's own files by their content.
     """
-    recipe = resolved.recipe
-    plain = training.Term().weighting
-    turned = dataclasses.replace(
-        recipe,
-        corpus=augmentation.Reversed.of(recipe.corpus),
-        augment=None,
-        text=dataclasses.replace(recipe.text, codec=None),  # which would have its sides swapped
-        terms=tuple(dataclasses.replace(term, weighting=plain) for term in recipe.terms),
-        training=dataclasses.replace(recipe.training, start=None),
-        seed=draws.number((recipe.seed, _REVERSE)),
-    )
-    values = {key: value for key, value in flat(turned) if not key.startswith("corpus.")}
-    origins = {key: one for key, one in resolved.origins.items() if key.startswith("corpus.")}
-    origins["corpus.name"] = (f"{resolved.values['corpus.name']} reversed", "reverse")
-    origins |= {key: (value, "reverse") for key, value in values.items()}
-    return Resolved(f"{resolved.name}-reverse", turned, origins)
+    corpus = resolved.recipe.corpus
+    if isinstance(corpus, corpora.Files):
+        return run_name(resolved, corpus.fingerprint())
+    return run_name(resolved, json.dumps(corpus.settled(), sort_keys=True))
 
 
 def augment(resolved: Resolved[Recipe], place: Place) -> augmentation.Augmented | None:
     """Make the pairs that a recipe adds, or find them made; None if asked to stop.
 
-    The runs that it `needs` must be done. The folder, below ``augmented``, is named after all that
+    The runs that it needs must be done. The folder, below ``augmented``, is named after all that
     decides the texts, which the weight `w` does not: recipes that differ in it share one.
     """
     recipe = resolved.recipe
     if recipe.augment is None:
         raise ValueError("this recipe has no augment")
-    chosen = dataclasses.replace(recipe.augment, w=1.0)
-    for need in needs(resolved):
-        chosen = chosen.with_reverse(home(need, place))
+    chosen = dataclasses.replace(recipe.augment, w=1.0).with_runs(homes(resolved, place))
     chosen.check(recipe.corpus.languages)
-    origin = augmentation.made_from(chosen, _context(resolved))
+    seed = recipe.seed if chosen.seeded else 0
+    origin = augmentation.made_from(chosen, dataclasses.replace(_context(resolved), seed=seed))
     name = f"{resolved.name}-{chosen.name}-{augmentation.fingerprint_of(origin)[:12]}"
     return augmentation.augment(
         chosen,
         recipe.corpus,
         place.prepared / AUGMENTED / name,
-        seed=recipe.seed,
+        seed=seed,
         workers=place.workers,
         writer=functools.partial(writer, device=place.device),
         cache=place.prepared,
@@ -331,9 +328,9 @@ def costs(
     if "small_model" in manifest:
         small = manifest["small_model"]
         spent["small model"] = (small["seconds"], small["samples"])
-    for need in needs(resolved):
-        result = runs.Run.open(home(need, place)).result or {}
-        spent[REVERSE_MODEL] = (result.get("seconds", 0.0), result.get("samples", 0))
+    for name, folder in homes(resolved, place).items():
+        result = runs.Run.open(folder).result or {}
+        spent[name] = (result.get("seconds", 0.0), result.get("samples", 0))
     return {what: {"seconds": seconds, "samples": n} for what, (seconds, n) in spent.items()}
 
 

@@ -65,12 +65,14 @@ class Suggestion:
 
 
 Suggest = Callable[[Mapping[str, Any]], Iterable[Suggestion]]
+Changes = Sequence[str] | Mapping[str, Any]
+"""key=value, as on a command line, or dotted keys and their values"""
 
 
 def read(
     kind: type[Kind],
     recipe: str,
-    overrides: Sequence[str],
+    overrides: Changes,
     others: Sequence[str],
     suggest: Suggest = lambda values: (),
 ) -> Resolved[Kind]:
@@ -94,18 +96,15 @@ def read(
 
 
 def override(
-    values: Mapping[str, Any], overrides: Sequence[str]
+    values: Mapping[str, Any], overrides: Changes
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return values with key=value overrides applied, and, in the same form, who said each."""
+    """Return values with changes applied, and, in the same form, who said each."""
     changed, origins = copy.deepcopy(dict(values)), _marked(values, "recipe")
     if any(one.startswith("terms.") for one in overrides):
         for table in (changed, origins):
             table.setdefault("terms", [{}])  # the default, so that another can follow it
-    for one in overrides:
-        key, equals, written = one.partition("=")
-        if not equals or not key:
-            raise BadRecipe(f"{knobs.shown(one)} is not key=value, such as text.lowercase=true")
-        value = toml_value(written)
+    given = overrides.items() if isinstance(overrides, Mapping) else map(_parted, overrides)
+    for key, value in given:
         _assign(changed, key.split("."), value)
         _assign(origins, key.split("."), _marked(value, "command line"))
     return changed, origins
@@ -118,6 +117,28 @@ def _marked(value: Any, origin: str) -> Any:
     if isinstance(value, list) and any(isinstance(one, Mapping) for one in value):
         return [_marked(inner, origin) for inner in value]
     return origin
+
+
+def _parted(one: str) -> tuple[str, Any]:
+    key, equals, value = one.partition("=")
+    if not equals or not key:
+        raise BadRecipe(f"{knobs.shown(one)} is not key=value, such as text.lowercase=true")
+    return key, toml_value(value)
+
+
+def spread(table: Mapping[str, Any], *, whole: Sequence[str] = ("name",)) -> dict[str, Any]:
+    """Return tables within tables as dotted keys; one with a key of `whole` stays as it is.
+
+    A table with a name is a choice, and takes the place of all that a recipe says of it.
+    """
+    values: dict[str, Any] = {}
+    for key, value in table.items():
+        if isinstance(value, dict) and not any(name in value for name in whole):
+            inner = spread(value, whole=whole)
+            values |= {f"{key}.{rest}": one for rest, one in inner.items()}
+        else:
+            values[key] = value
+    return values
 
 
 def written_values(overrides: Sequence[str]) -> dict[str, Any]:
@@ -133,11 +154,13 @@ def resolve(
         built = knobs.build(kind, values)
     except knobs.BadKnob as error:
         raise BadRecipe(str(error)) from None
-    known = {
-        key: (value, origins.get(key) or origins.get(key.removesuffix(".name")) or "default")
-        for key, value in flat(built)
-    }
-    return Resolved(name, built, known)
+    return Resolved(name, built, {k: (value, _origin(origins, k)) for k, value in flat(built)})
+
+
+def _origin(origins: Mapping[str, str], key: str) -> str:
+    """Tell who said a value: by its key, as the name of a choice, or as a table."""
+    keys = (key, key.removesuffix(".name"), *(k for k in origins if k.startswith(f"{key}.")))
+    return next((origins[k] for k in keys if k in origins), "default")
 
 
 def nested(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -276,6 +299,8 @@ def _plain(value: Any) -> Any:
     """Return a value as JSON has it."""
     if isinstance(value, tuple | list):
         return [_plain(one) for one in value]
+    if isinstance(value, Mapping):
+        return {str(key): _plain(one) for key, one in value.items()}
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
     return value if value is None or isinstance(value, bool | int | float | str) else str(value)

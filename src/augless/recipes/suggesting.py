@@ -75,15 +75,18 @@ AUTO = "auto"
 
 def _is_open(values: Mapping[str, Any], key: str) -> bool:
     """Tell whether what can be suggested is not given."""
-    first, second = key.split(".")[:2]
-    table = _table(values.get(first))
-    if first == "model":  # one that is named has its own defaults
-        return not table or table.get(second) == AUTO
-    if first == "text":
-        vocabulary = _table(table.get(second))
-        subwords = vocabulary.get("name", "subwords") == "subwords"
-        return bool(subwords and vocabulary.get("size", AUTO) == AUTO)
-    return bool(table.get(second, AUTO) == AUTO)
+    *path, last = key.split(".")
+    table = values
+    for part in path:
+        table = _table(table.get(part))
+    name = str(table.get("name", AUTO))
+    suits = {
+        "vocabulary": name in (AUTO, "subwords"),
+        "model": not name.startswith("paper-"),  # a preset is what it is
+        # Whoever names an optimiser means its own values; a rate alone is one of what is suggested.
+        "optimizer": name == AUTO,
+    }
+    return suits.get(path[-1], True) and bool(table.get(last, AUTO) == AUTO)
 
 
 def _suggested(values: Mapping[str, Any], size: Size) -> Iterator[tuple[str, Any]]:
@@ -92,24 +95,29 @@ def _suggested(values: Mapping[str, Any], size: Size) -> Iterator[tuple[str, Any
     joint = _table(values.get("text")).get("joint", True)
     yield "text.vocabulary.size", _rounded(22 * size.words**0.4, 300, 16_000)
     yield "model.dropout", _by_size(pairs, (5_000, 0.5), (20_000, 0.4), (100_000, 0.3), rest=0.2)
-    yield "model.tie", "all" if joint else "output"
+    model = _table(values.get("model"))
+    is_lstm = "lstm" in str(model.get("name", "lstm"))
+    hidden = model.get("hidden", 256)
+    square = not is_lstm or model.get("embedding", 256) == hidden
+    yield "model.tie", ("all" if joint else "output") if square else "none"
+    if is_lstm:
+        yield "model.shortcut", square
     batch = settings.get("batch", _by_size(pairs, (2_000, 8), (20_000, 16), (100_000, 32), rest=64))
     epochs = settings.get("epochs", min(20, max(6, round(75 * pairs**-0.195))))
     yield "training.batch", batch
     yield "training.epochs", epochs
     yield "training.patience", max(3, epochs // 4) if isinstance(epochs, int) else 3
-    # Of sums over sentences most steps would be clipped, and clipping cancels weights.
+    # Of sums over sentences most steps would be clipped, and clipping cancels weights. Norms per
+    # token are about 1 on real text, so that 5 clips what is far off only.
     yield "training.per", "token"
-    yield "training.clip", 1.0
+    yield "training.clip", 5.0
     by_sentences = settings.get("batch_by", "sentences") == "sentences"
     whole = isinstance(batch, int) and isinstance(epochs, int) and batch > 0
     steps = epochs * math.ceil(pairs / batch) if whole and by_sentences else 4_000
     # Attention forms early or not at all: a short warm-up to a high rate, then down to 0.
     # Narrow models take, and need, a higher one.
-    model = _table(values.get("model"))
-    hidden = model.get("hidden", 256)
     rate = 0.001
-    if "lstm" in str(model.get("name", "lstm")):
+    if is_lstm:
         rate = min(0.016, 1.024 / hidden) if isinstance(hidden, int) and hidden > 0 else 0.004
     warmup = min(1_000, max(1, steps // 20))
     yield "training.optimizer.name", "adam"

@@ -22,7 +22,7 @@ from augless.trials.facts import (
 )
 from augless.trials.forecast import Forecast, Measured, forecast
 from augless.trials.graph import Job
-from augless.trials.ownfiles import own
+from augless.trials.ownfiles import monolingual, own
 from augless.trials.plans import BadPlan, Base, Method, Plan, Range, shipped
 from augless.trials.records import BadRecord, Entry, Record, Trial
 from augless.trials.running import Running, Status, collect, run
@@ -58,6 +58,7 @@ __all__ = [
     "alarm",
     "collect",
     "forecast",
+    "monolingual",
     "own",
     "run",
     "shipped",

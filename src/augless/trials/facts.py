@@ -139,7 +139,7 @@ class Result(Spent):
     needed: Annotated[dict[str, Spent], pydantic.Field(max_length=100)] = field(
         default_factory=dict
     )
-    """what was done before training, by what it was, such as `following.REVERSE_MODEL`"""
+    """what was done before training, by what it was, such as `following.REWRITING`"""
 
 
 @dataclass(frozen=True, kw_only=True)

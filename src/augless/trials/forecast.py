@@ -7,6 +7,7 @@ import functools
 import json
 import tempfile
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -96,9 +97,9 @@ def forecast(
     """List a plan's runs and estimate their time; corpora are prepared, but no run is begun.
 
     One run of each kind (corpus, model, losses, training) takes a few real steps and writes some
-    sentences, in this process. What methods need beforehand, such as made pairs and the model that
-    makes them, counts in the first run that needs it. Runs that depend on scores to come are listed
-    with the first combination.
+    sentences, in this process. Models that have to be trained before pairs can be made are runs
+    too; making pairs counts in the first run that needs them. Runs that depend on scores to come
+    are listed with the first combination.
     """
     import torch
 
@@ -106,11 +107,12 @@ def forecast(
     state = running.opened(plan, root=root, records=records, retry=True)
     running.prepare(state, progress)
     clock = _Clock(state, device, progress)
-    expected = [clock.expected(job) for job in state.jobs()]
+    expected = [run for job in state.jobs() for run in clock.expected(job)]
     for job in state.later():
-        run = clock.expected(job, later=True)
-        # Which values it will have is not known yet.
-        expected.append(dataclasses.replace(run, job=dataclasses.replace(job, tried=())))
+        for run in clock.expected(job, later=True):
+            # Which values it will have is not known yet.
+            unknown = dataclasses.replace(run.job, tried=())
+            expected.append(dataclasses.replace(run, job=unknown))
     return Forecast(expected, jobs, clock.named)
 
 
@@ -124,9 +126,16 @@ class _Clock:
         self.named: dict[str, Measured] = {}
         """the run that stands for its kind -> what was measured"""
 
-    def expected(self, job: Job, *, later: bool = False) -> Expected:
-        """Return how long a run takes, with what it needs that no run before it has needed."""
-        state, (train,) = self._state, job.needs
+    def expected(self, job: Job, *, later: bool = False) -> Iterator[Expected]:
+        """Yield how long a run takes, after the models that are needed first and not yet listed."""
+        for need in graph.whole([job]):
+            if need.kind == "train" and need.need and self._state.key(need) not in self._counted:
+                yield self._expected(need, later)
+        yield self._expected(job, later)
+
+    def _expected(self, job: Job, later: bool) -> Expected:
+        """Return how long a run takes, with making pairs that no run before it has needed."""
+        state, train = self._state, job if job.kind == "train" else job.needs[0]
         if state.done(job):
             return Expected(job, 0.0, 1.0, DONE)
         failure = state.failure(job) or self._measured(train).failure
@@ -136,9 +145,11 @@ class _Clock:
             return Expected(job, 0.0, 0.0, "the same run as another")
         share = 0.0 if later else running.share(state, job)
         note = f"{share:.0%} trained" if share else "after tuning" * later
-        seconds = self._measured(train).seconds(job.splits, share)
-        for need in graph.whole(train.needs):
-            if state.key(need) not in self._counted and not state.done(need):
+        splits = job.splits if job.kind == "score" else ()
+        seconds = self._measured(train).seconds(splits, share)
+        for need in train.needs:
+            known = state.key(need) in self._counted or state.done(need)
+            if need.kind == "augment" and not known:
                 seconds += self._measured(need).seconds()
                 self._counted.add(state.key(need))
         self._counted.add(state.key(job))
@@ -150,9 +161,13 @@ class _Clock:
 
         values = job.resolved.values
         kept = {k: v for k, v in values.items() if ".weighting." not in k and k != "seed"}
+        if job.kind == "train":  # whatever pairs are made of, it is their number that counts
+            made = {key for key in kept if key.startswith("augment") and key != "augment.copies"}
+            kept = {key: value for key, value in kept.items() if key not in made}
         kind = json.dumps([job.kind, job.corpus, kept], sort_keys=True)
         if kind not in self._known:
-            who = f"{'the reverse model of ' * job.reversed}{job.method} on {job.corpus}"
+            who = f"{job.method} on {job.corpus}"
+            who = f"the {job.need} of {who}" if job.need else who
             self._progress(f"measuring {who}", 0, None)
             layout = self._state.layout
             place = following.Place(prepared=layout.prepared, device=self._device)
@@ -212,18 +227,25 @@ def measure(job: Job, place: following.Place, folder: Path) -> Measured:
             training=step * total * (1 + copies) + recipe.training.epochs * validation,
             decoding={split: writing(recipe.search, split) for split in ("valid", "test")},
         )
-    for need in job.needs:
-        if need.kind == "train":  # as if it were trained already
-            search = need.resolved.recipe.search
-            return Measured(fixed=_writing(need, place, search, "train"))
-    if recipe.augment is not None and not recipe.augment.remote:  # that may cost money
+    augmenter, models = recipe.augment, [need for need in job.needs if need.kind == "train"]
+    if augmenter is not None and models:  # as if they were trained already
+        texts = len(following.prepare(job.resolved, place).pairs("train")) * len(augmenter.moves)
+        each = [_writing(need, place, need.resolved.recipe.search, "train", 1) for need in models]
+        return Measured(fixed=texts * augmenter.copies * sum(each))
+    if augmenter is not None and not augmenter.remote:  # that may cost money
         following.augment(job.resolved, dataclasses.replace(few, prepared=folder))
     timed = [watch.timed(stage) for stage in watch.stages]
     return Measured(fixed=sum(seconds * total for _, seconds, total in timed))
 
 
-def _writing(job: Job, place: following.Place, search: decoding.Search, split: str) -> float:
-    """Return the seconds of a search over a split, from a few of its sentences."""
+def _writing(
+    job: Job,
+    place: following.Place,
+    search: decoding.Search,
+    split: str,
+    count: int | None = None,
+) -> float:
+    """Return the seconds of a search over a split, or so many sentences of it, from a few."""
     from augless import decoding
     from augless.recipes import following
 
@@ -241,4 +263,4 @@ def _writing(job: Job, place: following.Place, search: decoding.Search, split: s
     writer.generate(few[:2])  # the first call loads things
     clock = time.perf_counter()
     writer.generate(few)
-    return (time.perf_counter() - clock) * len(sources) / max(1, len(few))
+    return (time.perf_counter() - clock) * (count or len(sources)) / max(1, len(few))

@@ -15,11 +15,13 @@ import json
 import shlex
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from augless import recipes
+from augless.recipes.reading import toml_value
 from augless.trials.plans import BadPlan, Plan
-from augless.trials.spelling import written
+from augless.trials.spelling import literal, written
 
 if TYPE_CHECKING:  # brings torch, which help does without
     from augless.recipes import Resolved
@@ -30,8 +32,17 @@ Purpose = Literal["tune", "final"]
 
 _CORPUS = ("corpus", "text")  # the part of a recipe that decides the prepared corpus
 
-loaded = functools.cache(recipes.load)
-"""a recipe with overrides; reading takes a while, and many jobs share one"""
+_FOLDER = "FOLDER"  # in place of a path
+
+
+@functools.cache  # reading takes a while, and many jobs share one
+def loaded(recipe: str, overrides: tuple[str, ...], need: str = "") -> Resolved[Recipe]:
+    """Return a recipe with overrides, or that of a model which it needs first, by its name."""
+    from augless.recipes import needing
+
+    if need:
+        return needing.needs(loaded(recipe, overrides))[need]
+    return recipes.load(recipe, overrides)
 
 
 @dataclass(frozen=True)
@@ -49,16 +60,14 @@ class Job:
     tried: tuple[str, ...] = ()
     """those of the overrides that tuning chooses among"""
     needs: tuple[Job, ...] = field(default=(), repr=False)
-    reversed: bool = False
-    """whether it is about the recipe's reverse direction: sides swapped, weighted plainly"""
+    need: str = ""
+    """the model that it is about, by the name that the recipe's augmenter gives it: one that has to
+    be trained before pairs can be made; nothing where it is about the recipe itself"""
 
-    @functools.cached_property
+    @property
     def resolved(self) -> Resolved[Recipe]:
         """The recipe that it is about."""
-        from augless.recipes import following
-
-        resolved = loaded(self.recipe, self.overrides)
-        return following.reverse(resolved) if self.reversed else resolved
+        return loaded(self.recipe, self.overrides, self.need)
 
     @functools.cached_property
     def source(self) -> str:
@@ -83,9 +92,12 @@ class Job:
         away = {f"corpus.{name}" for name in self.resolved.recipe.corpus.located}
         shown = []
         for override in self.overrides:
-            key = override.partition("=")[0]
-            place = "FOLDER" if key == "corpus.path" else "FILES"
-            shown.append(f"{key}={place}" if key in away else override)
+            key, _, value = override.partition("=")
+            if key in away:
+                override = f"{key}={_FOLDER if key == 'corpus.path' else 'FILES'}"
+            elif _part(override) == "augment":
+                override = f"{key}={literal(_placeless(toml_value(value)))}"
+            shown.append(override)
         return dataclasses.replace(self, overrides=tuple(shown)).command
 
     def with_needs(self) -> Iterator[Job]:
@@ -116,7 +128,7 @@ def run(
         overrides += written(_controls(loaded(base.recipe, tuple(overrides)), entry.kind))
         overrides += written(entry.overrides)
     overrides.append(f"seed={seed}")
-    which = tuple(one for one in overrides if one.partition("=")[0].split(".")[0] in _CORPUS)
+    which = tuple(one for one in overrides if _part(one) in _CORPUS)
     prepare = Job("prepare", corpus, base.recipe, which)
     train = Job(
         kind="train",
@@ -135,24 +147,37 @@ def run(
 def _augment(train: Job, prepare: Job) -> list[Job]:
     """Return the job that makes a run's pairs, with what it needs; none if it has only its own.
 
-    The weight of made pairs is no part of it, so that runs which differ in it share the pairs.
+    Its overrides are those that decide the texts, so that runs which differ in others share it: the
+    weight of made pairs is never one, the seed only if something is drawn, and how the run is
+    trained only if the reverse model is trained likewise.
     """
+    from augless import augmentation
+
     augmenter = train.resolved.recipe.augment
     if augmenter is None:
         return []
+    overrides = train.overrides
+    if augmentation.REVERSE not in augmenter.needs.values():
+        parts = (*_CORPUS, "augment", *(("seed",) if augmenter.seeded else ()))
+        overrides = tuple(one for one in overrides if _part(one) in parts)
     made = dataclasses.replace(
         train,
         kind="augment",
-        overrides=(*train.overrides, "augment.w=1.0"),
+        overrides=(*overrides, "augment.w=1.0"),
         purpose="final",
         tried=(),
         needs=(prepare,),
     )
-    if augmenter.needs_reverse:
-        turned = dataclasses.replace(prepare, overrides=made.overrides, reversed=True)
-        other = dataclasses.replace(made, kind="train", reversed=True, needs=(turned,))
-        made = dataclasses.replace(made, needs=(prepare, other))
+    for name in augmenter.needs:
+        read = dataclasses.replace(prepare, overrides=made.overrides, need=name)
+        other = dataclasses.replace(made, kind="train", need=name, needs=(read,))
+        made = dataclasses.replace(made, needs=(*made.needs, other))
     return [made]
+
+
+def _part(override: str) -> str:
+    """Return which part of a recipe an override changes."""
+    return override.partition("=")[0].split(".")[0]
 
 
 def _controls(resolved: Resolved[Recipe], kind: str) -> dict[str, Any]:
@@ -174,13 +199,18 @@ def _controls(resolved: Resolved[Recipe], kind: str) -> dict[str, Any]:
 
 def check(plan: Plan) -> None:
     """Resolve every run that is known before any score; raise the first mistake."""
+    from augless import augmentation
+    from augless.recipes import needing
+
     for corpus in plan.recipes:
         # A control repeats the mistakes of what it matches: those first.
         for method in sorted(plan.methods, key=lambda name: plan.source(name) != name):
             for point in plan.points(plan.source(method)) or [{}]:
                 try:
-                    run(plan, corpus, method, plan.seeds[0], point)
-                except recipes.BadRecipe as error:
+                    resolved = run(plan, corpus, method, plan.seeds[0], point).resolved
+                    if needing.needs(resolved):  # before these are trained
+                        needing.check(resolved)
+                except (recipes.BadRecipe, augmentation.BadAugmentation) as error:
                     raise BadPlan(f"{method} on {corpus}: {error}") from None
 
 
@@ -190,4 +220,17 @@ def settled(resolved: Resolved[Recipe]) -> dict[str, Any]:
 
     away = {f"corpus.{name}" for name in resolved.recipe.corpus.located}
     free = {*following.FREE, *away}
-    return {key: value for key, value in resolved.values.items() if key not in free}
+    return {
+        key: _placeless(value) if key.startswith("augment.") else value
+        for key, value in resolved.values.items()
+        if key not in free
+    }
+
+
+def _placeless(value: Any) -> Any:
+    """Return a value without paths of this machine: models can be given by their folders."""
+    if isinstance(value, Mapping):
+        return {key: _placeless(one) for key, one in value.items()}
+    if isinstance(value, list):
+        return [_placeless(one) for one in value]
+    return _FOLDER if isinstance(value, str) and Path(value).is_absolute() else value

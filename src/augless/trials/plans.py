@@ -349,7 +349,11 @@ def _scaled(content: Mapping[str, Any], scale: Any) -> dict[str, Any]:
     merged = {**content, **scale}
     for key in ("overrides", "methods", "tune"):
         large, less = (_table(of.get(key, {}), key) for of in (content, scale))
-        merged[key] = {**flat(large), **flat(less)} if key == "overrides" else {**large, **less}
+        merged[key] = (
+            {**reading.spread(large), **reading.spread(less)}
+            if key == "overrides"
+            else {**large, **less}
+        )
     merged["methods"] = {
         method: {key: value for key, value in _table(one, method).items() if key != "published"}
         for method, one in merged["methods"].items()
@@ -398,7 +402,7 @@ def _formed(given: dict[str, Any], quoted: str) -> dict[str, Any]:
     }
     for key, form in forms.items():
         given[key] = _each(given.get(key, {}), form)
-    given["overrides"] = flat(_table(given.get("overrides", {}), "overrides"))
+    given["overrides"] = reading.spread(_table(given.get("overrides", {}), "overrides"))
     if isinstance(given["methods"], dict):
         given.setdefault("baseline", next(iter(given["methods"]), "plain"))
     return given
@@ -417,13 +421,15 @@ def _parted(kind: type[Any], table: Any, **forms: Callable[[Any], Any]) -> Any:
         return table
     own = {knob.name for knob in fields(kind)} - {"overrides"}
     said = {key: forms.get(key, lambda one: one)(table[key]) for key in table if key in own}
-    return said | {"overrides": flat({key: table[key] for key in table if key not in own})}
+    return said | {
+        "overrides": reading.spread({key: table[key] for key in table if key not in own})
+    }
 
 
 def _space(where: str, table: Any) -> Space:
     """Read what is tried: lists of values, and ranges."""
     space: Space = {}
-    for key, value in flat(_table(table, where), whole=("low", "high")).items():
+    for key, value in reading.spread(_table(table, where), whole=("low", "high")).items():
         full = f"{where}.{key}"
         if isinstance(value, dict):
             space[key] = knobs.build(Range, value, full)
@@ -432,20 +438,6 @@ def _space(where: str, table: Any) -> Space:
         else:
             raise BadPlan(f"{full} is {value!r}; it must be a list of values to try, or a range")
     return space
-
-
-def flat(table: Mapping[str, Any], *, whole: Sequence[str] = ("name",)) -> Values:
-    """Return tables within tables as dotted keys; one with a key of `whole` stays as it is.
-
-    A table with a name is a choice, and takes the place of all that a recipe says of it.
-    """
-    values: Values = {}
-    for key, value in table.items():
-        if isinstance(value, dict) and not any(name in value for name in whole):
-            values |= {f"{key}.{rest}": inner for rest, inner in flat(value, whole=whole).items()}
-        else:
-            values[key] = value
-    return values
 
 
 def _written(entry: Any) -> Any:

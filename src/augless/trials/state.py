@@ -66,6 +66,7 @@ class State:
         """key of a job -> why it failed since"""
         self.records = Records(layout)
         self._remembered = _remembered(layout)
+        self._named: dict[tuple[str, ...], str] = {}
         graph.loaded.cache_clear()  # files of recipes may have changed
 
     # What jobs are called, and how they stand
@@ -75,7 +76,12 @@ class State:
         from augless.recipes import following
 
         corpus = self.corpora.get(job.source)
-        return None if corpus is None else following.run_name(job.resolved, corpus.fingerprint)
+        if corpus is None:
+            return None
+        about = (job.recipe, *job.overrides, job.need, corpus.fingerprint)
+        if about not in self._named:  # reads whole models, where pairs are made by given ones
+            self._named[about] = following.run_name(job.resolved, corpus.fingerprint)
+        return self._named[about]
 
     def key(self, job: Job) -> str | None:
         """Return what a job is called by its content; None while that is not known."""
@@ -332,7 +338,7 @@ class State:
             known = self.corpora.get(job.source)
             if job.kind == "prepare" and known is not None:
                 count("prepare", self.key(job), Spent(seconds=known.seconds))
-            elif job.kind == "train" and not job.reversed:
+            elif job.kind == "train" and not job.need:
                 record = self.records.of(self.identifier(job))
                 result = record.result if record else self.result(job) or facts.Result()
                 count("own" if job.purpose == "final" else "tune", self.key(job), result)
@@ -348,11 +354,11 @@ class State:
             if made.kind != "augment":
                 continue
             key = self.key(made)
+            trains = {need.need: self.key(need) for need in made.needs if need.kind == "train"}
             for what, spent in result.needed.items():
-                if what == following.REVERSE_MODEL:
-                    trains = (self.key(need) for need in made.needs if need.kind == "train")
+                if what in trains:
                     # A corpus turned round is not known where it was never prepared.
-                    yield "train", next(trains, None) or f"{key}, {what}", spent
+                    yield "train", trains[what] or f"{key}, {what}", spent
                 elif what == following.REWRITING:  # it trains nothing
                     yield "augment", f"{key}, {what}", Spent(seconds=spent.seconds)
                 else:

@@ -68,7 +68,8 @@ class Order:
     def __call__(self, stop: Stop) -> Any:
         """Do the job."""
         when = time.strftime("%Y-%m-%d %H:%M:%S")
-        print(f"{when} {self.job.kind} {self.job.command}", flush=True)
+        what = f"{self.job.kind} {self.job.need} for" if self.job.need else self.job.kind
+        print(f"{when} {what} {self.job.command}", flush=True)
         return WORK[self.job.kind](self, stop)
 
 
@@ -150,17 +151,18 @@ def score(order: Order, stop: Stop) -> None:
         fault = str(metrics.degenerate(hypotheses[split], references, sources) or "")
         if split == "test":
             hypotheses |= dict(zip(records.SIDES, (sources, references), strict=True))
+            statistics["test/length"] = pairs.target.lengths.astype(np.float64)
+            statistics["test/source_length"] = pairs.source.lengths.astype(np.float64)
+        statistics[f"{split}/nats"] = nats
         scores[split] = {}
         for name in order.metrics:
             metric = _metric(name, prepared)
             scored = metrics.score(metric, hypotheses[split], references, nats=nats, tokens=tokens)
             value = scored.value if math.isfinite(scored.value) else None
             scores[split][name] = facts.Score(value, scored.signature)
-            statistics[f"{split}/{name}"] = scored.statistics
+            if split == "test":  # nothing is tested on the others
+                statistics[f"{split}/{name}"] = scored.statistics
             print(f"{split} {name} {scored.value:.4f}", flush=True)
-        statistics[f"{split}/nats"] = nats
-        statistics[f"{split}/length"] = pairs.target.lengths.astype(np.float64)
-        statistics[f"{split}/source_length"] = pairs.source.lengths.astype(np.float64)
     records.save_hypotheses(layout.hypotheses(order.identifier), hypotheses)
     records.Record(
         id=order.identifier,
