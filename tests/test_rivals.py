@@ -9,7 +9,7 @@ import pytest
 from augless import trials
 from augless.trials import graph, running
 from augless.trials.layout import Layout
-from augless.trials.state import State
+from augless.trials.state import DONE, State
 
 # Whose name in the package is that of its function.
 forecast = sys.modules["augless.trials.forecast"]
@@ -310,6 +310,11 @@ def test_a_forecast_lists_reverse_models_and_counts_made_pairs_once(tmp_path, mo
         ("bt", "reverse model", 100.0),  # another seed
         ("bt", "final", 10.0 + 3.0),
     ]
+    with monkeypatch.context() as patched:
+        patched.setitem(DONE, "train", lambda state, job: bool(job.need))
+        again = trials.forecast(plan, root=tmp_path)
+    listed = [(run.job.seed, run.note) for run in again.runs if run.job.need]
+    assert listed == [(0, "done"), (1, "done")], "once for every seed"
     trip = trials.forecast(trips(), root=tmp_path)
     needs = [run.job.need for run in trip.runs if run.job.need]
     assert needs == ["model there", "model back"], "once for all seeds and rows"

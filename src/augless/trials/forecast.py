@@ -129,8 +129,10 @@ class _Clock:
     def expected(self, job: Job, *, later: bool = False) -> Iterator[Expected]:
         """Yield how long a run takes, after the models that are needed first and not yet listed."""
         for need in graph.whole([job]):
-            if need.kind == "train" and need.need and self._state.key(need) not in self._counted:
+            key = self._state.key(need)
+            if need.kind == "train" and need.need and key not in self._counted:
                 yield self._expected(need, later)
+                self._counted.add(key)
         yield self._expected(job, later)
 
     def _expected(self, job: Job, later: bool) -> Expected:
@@ -161,9 +163,9 @@ class _Clock:
 
         values = job.resolved.values
         kept = {k: v for k, v in values.items() if ".weighting." not in k and k != "seed"}
-        if job.kind == "train":  # whatever pairs are made of, it is their number that counts
-            made = {key for key in kept if key.startswith("augment") and key != "augment.copies"}
-            kept = {key: value for key, value in kept.items() if key not in made}
+        if job.kind == "train":  # however pairs are made, it is their number that counts
+            how = {key for key in kept if key.startswith("augment")} - {"augment.copies"}
+            kept = {key: value for key, value in kept.items() if key not in how}
         kind = json.dumps([job.kind, job.corpus, kept], sort_keys=True)
         if kind not in self._known:
             who = f"{job.method} on {job.corpus}"
@@ -239,11 +241,7 @@ def measure(job: Job, place: following.Place, folder: Path) -> Measured:
 
 
 def _writing(
-    job: Job,
-    place: following.Place,
-    search: decoding.Search,
-    split: str,
-    count: int | None = None,
+    job: Job, place: following.Place, search: decoding.Search, split: str, count: int | None = None
 ) -> float:
     """Return the seconds of a search over a split, or so many sentences of it, from a few."""
     from augless import decoding
