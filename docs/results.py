@@ -48,7 +48,7 @@ def section(name: str, figures: Path) -> Iterator[str]:
         yield from table(of_metric, metric)
     yield from treatments(trial)
     with tempfile.TemporaryDirectory() as scratch:
-        forest = reports.report(trial, scratch).with_name("forest.svg")
+        forest = reports.report(reports.gather(trial), scratch).with_name("forest.svg")
         if forest.exists():
             shutil.copy(forest, figures / f"results-{name}.svg")
             yield f"![Differences from {plan.baseline}](figures/results-{name}.svg)\n"
@@ -70,14 +70,14 @@ def table(trial: trials.Trial, metric: str) -> Iterator[str]:
     yield f"{len(plan.seeds)} seeds ± standard deviation; below it the difference from "
     yield f"{plan.baseline} with its 95 % interval. ▲ better, ▼ worse: p < 0.05, corrected by Holm "
     yield "but for the primary contrast.\n"
-    several = len(found.corpora) > 1
-    head = ["method", *found.corpora, *(["all corpora, against plain"] if several else [])]
+    several = len(plan.recipes) > 1
+    head = ["method", *plan.recipes, *(["all corpora, against plain"] if several else [])]
     head += [f"against {plan.control}"] if plan.control else []
     yield "| " + " | ".join(head) + " |"
     yield "|" + "---|" * len(head)
     for row in found.rows:
         cells = [row.method]
-        for corpus in found.corpora:
+        for corpus in plan.recipes:
             cell = row.cells[corpus]
             if cell.mean is None:
                 cells.append("")
@@ -94,7 +94,7 @@ def table(trial: trials.Trial, metric: str) -> Iterator[str]:
     yield ""
     detectable = [
         f"{one.test.minimum_detectable_effect:.{digits}f} on {corpus}"
-        for corpus in found.corpora
+        for corpus in plan.recipes
         if plan.primary and (one := found[plan.primary].cells[corpus].baseline)
     ]
     whole = found[plan.primary].baseline if plan.primary else None

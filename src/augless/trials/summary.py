@@ -29,7 +29,9 @@ Done = Mapping[Key, Mapping[int, Record]]
 """... -> seed -> record"""
 
 LEVEL = 0.05
+"""at which differences are claimed"""
 POWER = 0.8
+"""of minimum detectable effects"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,7 +95,6 @@ class Cell:
     scores: dict[str, tuple[float, float | None]]
     """every metric -> mean over seeds, and deviation"""
     control_name: str | None
-    published: float | None
     seconds: float | None
     """of training, the mean over seeds"""
     samples: float | None
@@ -111,7 +112,7 @@ class Cell:
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
-    """A method, or a row of the paper that no method here makes."""
+    """A method of the plan."""
 
     method: str
     cells: dict[str, Cell]
@@ -120,24 +121,18 @@ class Row:
     """with the plan's baseline, over all corpora where they can be compared"""
     control: Contrast | None = None
     """with its control"""
-    published_only: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
 class Table:
     """All that a trial says in numbers."""
 
-    title: str
-    metric: str
     signatures: dict[str, dict[str, str]]
     """label of the corpus -> metric -> signature"""
-    corpora: list[str]
-    seeds: tuple[int, ...]
     rows: list[Row]
+    """in the order of the plan"""
     needed: dict[str, Needed] = field(default_factory=dict)
     """label of the corpus -> seeds that would show a difference of the primary method there"""
-    level: float = LEVEL
-    power: float = POWER
     warnings: list[str] = field(default_factory=list)
 
     def __getitem__(self, method: str) -> Row:
@@ -164,7 +159,7 @@ def table(trial: Trial, *, resamples: int = 2000) -> Table:
         for corpus in plan.recipes:
             key = (corpus, method)
             cells[corpus] = replace(
-                _cell(plan, corpus, method, done.get(key, {})),
+                _cell(plan, method, done.get(key, {})),
                 baseline=single.get(("baseline", *key)),
                 control=single.get(("control", *key)),
                 failures=failures.get(key, {}),
@@ -174,19 +169,9 @@ def table(trial: Trial, *, resamples: int = 2000) -> Table:
                 warnings.append(f"{method} on {corpus}: {missing} of {len(plan.seeds)} seeds left")
         against = overall.get(("baseline", method)), overall.get(("control", method))
         rows.append(Row(method=method, cells=cells, baseline=against[0], control=against[1]))
-    for method in plan.published_only:
-        cells = {corpus: _cell(plan, corpus, method, {}) for corpus in plan.recipes}
-        rows.append(Row(method=method, cells=cells, published_only=True))
     signatures, differing = _signatures(trial)
     return Table(
-        title=plan.title,
-        metric=plan.metric,
-        signatures=signatures,
-        corpora=list(plan.recipes),
-        seeds=plan.seeds,
-        rows=rows,
-        needed=_needed(plan, rows),
-        warnings=warnings + differing,
+        signatures=signatures, rows=rows, needed=_needed(plan, rows), warnings=warnings + differing
     )
 
 
@@ -359,7 +344,7 @@ def _way(scores: Sequence[metrics.Score]) -> tuple[str, tuple[int, ...]] | None:
     return ways.pop() if len(ways) == 1 else None
 
 
-def _cell(plan: Plan, corpus: str, method: str, records: Mapping[int, Record]) -> Cell:
+def _cell(plan: Plan, method: str, records: Mapping[int, Record]) -> Cell:
     """Sum up a method on a corpus, but for what it is compared with."""
     ordered = {seed: records[seed] for seed in plan.seeds if seed in records}
     values = {
@@ -375,8 +360,7 @@ def _cell(plan: Plan, corpus: str, method: str, records: Mapping[int, Record]) -
         mean=mean,
         deviation=deviation,
         scores=known,
-        control_name=plan.control_of(method) if method in plan.methods else None,
-        published=plan.published(method, corpus),
+        control_name=plan.control_of(method),
         seconds=statistics.fmean(one.seconds for one in results) if results else None,
         samples=statistics.fmean(one.samples for one in results) if results else None,
     )
