@@ -50,8 +50,7 @@ class Study:
         state = self.state
         place = following.Place(prepared=state.layout.prepared)
         if job.kind == "prepare":
-            prepared = following.prepare(job.resolved, place)
-            state.learn(job, Corpus.of(prepared, 0.5))
+            state.learn(job, dataclasses.replace(Corpus.of(job, place), seconds=0.5))
             return
         if job.kind == "augment":
             mark = state.layout.made(state.identifier(job))

@@ -247,10 +247,10 @@ def _chosen(
 
 def _ending(path: Path) -> str:
     """Return what the name of a file says of its language, such as de of train.de.gz."""
-    name = path.name
-    for form in (".gz", ".xz", ".zst"):
-        name = name.removesuffix(form)
-    return Path(name).suffix.removeprefix(".") or "text"
+    from augless.corpora import reading
+
+    named = path.with_suffix("") if path.suffix in reading.COMPRESSED else path
+    return named.suffix.removeprefix(".") or "text"
 
 
 def _root(out: Path, plan: trials.Plan, files: _Files) -> Path:
@@ -288,11 +288,8 @@ def present(trial: trials.Trial, root: Path, as_json: bool, ratings: Tally | Non
         if ratings is not None:
             evidence = joining.beside(evidence, ratings)
         page = reports.report(evidence, storage.inside(root, "report"))
-    if as_json:
-        print(terminal.as_json({"page": str(page), **reports.summary(evidence), **_runs(trial)}))
-    else:
-        print(f"{terminal.visible(reports.text(evidence))}\n{page}")
-    sys.stdout.flush()  # before what failed, where both go to one place
+    values = {"page": str(page), **reports.summary(evidence), **_runs(trial)}
+    terminal.result(as_json, values, lambda: f"{reports.text(evidence)}\n{page}")
     for line in watching.failures(trial):
         terminal.say(line)
 

@@ -223,10 +223,7 @@ def blocks(path: Path, tally: Tally) -> Iterator[list[str]]:
         elif (cut := block.rfind(b"\n") + 1) or len(rest) + len(block) > LONGEST:
             whole, rest = rest + block[:cut], block[cut:]
             if not cut or whole.find(b"\n") > LONGEST:
-                raise BadData(
-                    f"{name(path)}, line {number + 1}: longer than {LONGEST >> 20} MiB.\n"
-                    "This is not text in lines; end each sample with a line feed."
-                )
+                raise _endless(path, number + 1)
         else:
             rest += block
             continue
@@ -237,6 +234,26 @@ def blocks(path: Path, tally: Tally) -> Iterator[list[str]]:
             lines = _lines(path, whole, number)
             number += len(lines)
             yield lines
+
+
+def piped() -> Iterator[str]:
+    """Yield the lines of standard input, each as soon as it is there; they are read once."""
+    if sys.stdin is None:
+        raise OSError("standard input is closed; name a file")
+    for before in itertools.count():
+        line = sys.stdin.buffer.readline(LONGEST + 2)  # no more is held, however long the line
+        if not line:
+            return
+        if len(line.removesuffix(b"\n")) > LONGEST:
+            raise _endless(STDIN, before + 1)
+        yield from _lines(STDIN, line, before)
+
+
+def _endless(path: Path, number: int) -> BadData:
+    return BadData(
+        f"{name(path)}, line {number}: longer than {LONGEST >> 20} MiB.\n"
+        "This is not text in lines; end each sample with a line feed."
+    )
 
 
 def _lines(path: Path, whole: bytes, before: int) -> list[str]:

@@ -349,11 +349,9 @@ def _scaled(content: Mapping[str, Any], scale: Any) -> dict[str, Any]:
     merged = {**content, **scale}
     for key in ("overrides", "methods", "tune"):
         large, less = (_table(of.get(key, {}), key) for of in (content, scale))
-        merged[key] = (
-            {**reading.spread(large), **reading.spread(less)}
-            if key == "overrides"
-            else {**large, **less}
-        )
+        if key == "overrides":
+            large, less = reading.spread(large), reading.spread(less)
+        merged[key] = {**large, **less}
     merged["methods"] = {
         method: {key: value for key, value in _table(one, method).items() if key != "published"}
         for method, one in merged["methods"].items()
@@ -421,9 +419,8 @@ def _parted(kind: type[Any], table: Any, **forms: Callable[[Any], Any]) -> Any:
         return table
     own = {knob.name for knob in fields(kind)} - {"overrides"}
     said = {key: forms.get(key, lambda one: one)(table[key]) for key in table if key in own}
-    return said | {
-        "overrides": reading.spread({key: table[key] for key in table if key not in own})
-    }
+    others = {key: value for key, value in table.items() if key not in own}
+    return said | {"overrides": reading.spread(others)}
 
 
 def _space(where: str, table: Any) -> Space:

@@ -84,11 +84,7 @@ def run(
     state = opened(plan, root=root, records=records, retry=True)
     state.require_corpus()
     order = functools.partial(
-        Order,
-        layout=state.layout,
-        metrics=plan.metrics,
-        threads=threads,
-        device=device,
+        Order, layout=state.layout, metrics=plan.metrics, threads=threads, device=device
     )
     with state.layout.alone():
         kept = f"# {' '.join(command.split())}\n{plan.as_toml()}"
@@ -140,10 +136,8 @@ def prepare(state: State, progress: Progress = lambda stage, done, total: None) 
     place = following.Place(prepared=state.layout.prepared, progress=progress)
     for job in graph.whole(state.jobs()):
         if job.kind == "prepare" and not state.done(job) and state.failure(job) is None:
-            began = time.monotonic()
             try:
-                prepared = following.prepare(job.resolved, place)
-                state.learn(job, Corpus.of(prepared, time.monotonic() - began))
+                state.learn(job, Corpus.of(job, place))
             except (corpora.BadData, data.BadStore, OSError) as error:
                 state.learn(job, Failure(code_of(error), str(error)))
     state.require_corpus()

@@ -8,6 +8,7 @@ import hashlib
 import json
 import math
 import statistics
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,7 +25,7 @@ from augless.trials.records import Record, Records
 from augless.trials.searching import points_of
 
 if TYPE_CHECKING:
-    from augless import data
+    from augless.recipes import following
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,13 +43,17 @@ class Corpus:
     """False where its files are gone, and it is known from records"""
 
     @staticmethod
-    def of(prepared: data.Prepared, seconds: float) -> Corpus:
-        """Sum up a corpus that was prepared, or found prepared, in some seconds."""
+    def of(job: Job, place: following.Place) -> Corpus:
+        """Prepare the corpus of a job, or find that it was."""
+        from augless.recipes import following
+
+        began = time.monotonic()
+        prepared = following.prepare(job.resolved, place)
         return Corpus(
             fingerprint=prepared.fingerprint,
             folder=prepared.folder.name,
             pairs=prepared.manifest["splits"]["train"],
-            seconds=seconds,
+            seconds=time.monotonic() - began,
         )
 
 

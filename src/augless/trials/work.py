@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -91,15 +91,6 @@ def _say(record: Mapping[str, Any]) -> None:
         print(f"epoch {record['epoch']} step {record['step']} {scores}", flush=True)
 
 
-def prepare(order: Order, stop: Stop) -> state.Corpus:
-    """Prepare a corpus, or find that it was."""
-    from augless.recipes import following
-
-    began = time.monotonic()
-    prepared = following.prepare(order.job.resolved, order.place(stop))
-    return state.Corpus.of(prepared, time.monotonic() - began)
-
-
 def augment(order: Order, stop: Stop) -> None:
     """Make the pairs that a recipe adds, or go on with it."""
     from augless.recipes import following
@@ -138,6 +129,8 @@ def score(order: Order, stop: Stop) -> None:
     run = runs.Run.open(order.folder)
     prepared = following.prepare(job.resolved, order.place(stop))
     writer = following.writer(run.folder, order.device)
+    target = prepared.codecs[1]
+    known = {"language": target.tokeniser.language, "vocabulary": target.fingerprint[:12]}
     scores: facts.Scores = {}
     statistics = {}
     hypotheses = {}
@@ -156,7 +149,7 @@ def score(order: Order, stop: Stop) -> None:
         statistics[f"{split}/nats"] = nats
         scores[split] = {}
         for name in order.metrics:
-            metric = _metric(name, prepared)
+            metric = metrics.made(name, **known)
             scored = metrics.score(metric, hypotheses[split], references, nats=nats, tokens=tokens)
             value = scored.value if math.isfinite(scored.value) else None
             scores[split][name] = facts.Score(value, scored.signature)
@@ -184,7 +177,7 @@ def score(order: Order, stop: Stop) -> None:
 
 
 WORK: dict[graph.Kind, Callable[[Order, Stop], Any]] = {
-    "prepare": prepare,
+    "prepare": lambda order, stop: state.Corpus.of(order.job, order.place(stop)),
     "augment": augment,
     "train": train,
     "score": score,
@@ -198,12 +191,3 @@ def thinned(history: Sequence[facts.Logged]) -> tuple[facts.Logged, ...]:
     every = -(-len(between) // INTERVALS) or 1
     left_out = {*between} - {*between[every - 1 :: every]}
     return tuple(entry for place, entry in enumerate(history) if place not in left_out)
-
-
-def _metric(name: str, prepared: data.Prepared) -> metrics.Metric:
-    """Make a metric, in the language of the target where that matters."""
-    codec = prepared.codecs[1]
-    given = {"language": codec.tokeniser.language, "vocabulary": codec.fingerprint[:12]}
-    own = {knob.name for knob in fields(metrics.METRICS[name])}
-    metric: metrics.Metric = metrics.METRICS[name](**{k: given[k] for k in given if k in own})
-    return metric
