@@ -23,15 +23,7 @@ from augless import augmentation, corpora, data, decoding, metrics, models, runs
 from augless.knobs import LARGEST_SEED, Among, Knobs, Within
 from augless.recipes import boards, memory, needing
 from augless.recipes.preparing import Preparation
-from augless.recipes.reading import (
-    BadRecipe,
-    Resolved,
-    changed,
-    hint,
-    nested,
-    override,
-    resolve,
-)
+from augless.recipes.reading import BadRecipe, Resolved, changed, hint, nested, override, resolve
 from augless.recipes.validating import validation
 
 Progress = Callable[[str, int, int | None], None]
