@@ -235,7 +235,7 @@ def _forge(draw, folder, path):
     with contextlib.suppress(ValueError, RecursionError):
         if path.name == "codec.json":
             content.pop("format", None)
-            signed = {"format": text.codec.FORMAT, "sha256": text.codec._digest(content)}
+            signed = {"format": text.codec.FORMAT, "sha256": text.codec.digest_of(content)}
             path.write_text(json.dumps(signed | content), "utf-8")
             codec = text.Codec.load(path.parent)
             header = storage.parse((folder / "run.json").read_bytes(), runs.FORMAT)

@@ -80,9 +80,9 @@ def test_the_papers_models_keep_their_own_values(suggested):
 
 def test_what_is_said_of_a_model_leaves_the_rest_open(suggested):
     for model in (None, "lstm", {"name": "lstm", "attention": "dot"}, {"hidden": 256}):
-        found = suggested(100, {"model": model} if model else {})
-        assert found["model.dropout"] == 0.5 and found["model.tie"] == "all", model
-        assert found["model.shortcut"] is True, model
+        values = suggested(100, {"model": model} if model else {})
+        assert values["model.dropout"] == 0.5 and values["model.tie"] == "all", model
+        assert values["model.shortcut"] is True, model
     assert "model.dropout" not in suggested(100, {"model": {"name": "lstm", "dropout": 0.1}})
 
 
@@ -100,9 +100,9 @@ def test_what_is_suggested_fits_the_model(files):
 
 
 def test_a_rate_alone_is_one_of_what_is_suggested(suggested):
-    found = suggested(100, {"training": {"optimizer": {"rate": 0.1}}})
-    assert found["training.optimizer.name"] == "adam" and "training.optimizer.warmup" in found
-    assert "training.optimizer.rate" not in found
+    values = suggested(100, {"training": {"optimizer": {"rate": 0.1}}})
+    assert values["training.optimizer.name"] == "adam" and "training.optimizer.warmup" in values
+    assert "training.optimizer.rate" not in values
     assert not any(
         key.startswith("training.optimizer")
         for key in suggested(100, {"training": {"optimizer": {"name": "sgd"}}})

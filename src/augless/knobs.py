@@ -127,8 +127,8 @@ class Among:
     def choices(self) -> Mapping[str, Any]:
         """The table: name -> what it stands for."""
         module, name = self.table.split(".")
-        found: Mapping[str, Any] = getattr(importlib.import_module(f"augless.{module}"), name)
-        return found
+        table: Mapping[str, Any] = getattr(importlib.import_module(f"augless.{module}"), name)
+        return table
 
 
 @dataclass(frozen=True)
@@ -177,11 +177,11 @@ def of(kind: type[Any]) -> dict[str, Knob]:
 
 def _read(kind: type[Any]) -> dict[str, Knob]:
     hints = get_type_hints(kind, include_extras=True)
-    found = {}
+    knobs = {}
     for field in dataclasses.fields(kind):
         hint = hints[field.name]
         inner, *notes = get_args(hint) if get_origin(hint) is Annotated else (hint,)
-        found[field.name] = Knob(
+        knobs[field.name] = Knob(
             name=field.name,
             kind=inner,
             meaning=next((note for note in notes if isinstance(note, str)), field.name),
@@ -189,7 +189,7 @@ def _read(kind: type[Any]) -> dict[str, Knob]:
             among=next((note for note in notes if isinstance(note, Among)), None),
             field=field,
         )
-    return found
+    return knobs
 
 
 class Knobs:

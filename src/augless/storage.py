@@ -65,10 +65,10 @@ def inside(root: Path, *names: str) -> Path:
 
 def target(path: Path) -> Path:
     """Return what a path that the user named leads to, through links; refuse a loop of links."""
-    found = Path(os.path.realpath(path))
-    if found.is_symlink():
+    real = Path(os.path.realpath(path))
+    if real.is_symlink():
         raise Linked(errno.ELOOP, f"{path} is a link to itself\nname another path")
-    return found
+    return real
 
 
 def read(path: Path, largest: int) -> bytes:
