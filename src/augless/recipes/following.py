@@ -165,6 +165,8 @@ def train(
     trainer = _trainer(recipe, prepared, device)
     run = _created(resolved, folder, prepared, device)
     with run.lock():
+        if run.result is not None:
+            return run, True
         finished = training.fit(
             trainer,
             run,
