@@ -148,8 +148,8 @@ def translated(options: argparse.Namespace, folder: Path) -> None:
     torch.set_num_threads(1)
     keys = [f"corpus.train={options.pairs}", "training.epochs=2", "training.metric=loss"]
     resolved = needing.reverse(recipes.load("toy-de-en", keys))
-    places = {"prepared_root": folder / "data", "runs_root": folder / "runs"}
-    run, _ = following.train(resolved, **places, device="cpu")
+    place = following.Place(prepared=folder / "data", runs=folder / "runs", device="cpu")
+    run, _ = following.train(resolved, place)
     corpus = recipes.load("toy-de-en", keys).recipe.corpus
     texts = [pair.target for pair in corpus.pairs("train")][: options.translated]
     chosen = augmentation.BackTranslation(run=run.folder)

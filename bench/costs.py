@@ -13,7 +13,7 @@ import argparse
 import itertools
 import statistics
 import tempfile
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +34,7 @@ class Side:
     epochs: list[dict[str, Any]] = field(default_factory=list)
     finished: bool = False
 
-    def epoch(self, places: dict[str, Path]) -> None:
+    def epoch(self, place: Any) -> None:
         """Train one epoch more."""
         from augless.recipes import following
 
@@ -44,13 +44,8 @@ class Side:
             if record["kind"] == "epoch":
                 self.epochs.append(dict(record))
 
-        _, self.finished = following.train(
-            self.resolved,
-            **places,
-            device="cpu",
-            stop=lambda: len(self.epochs) > before,
-            on_record=heard,
-        )
+        once = replace(place, stop=lambda: len(self.epochs) > before, on_record=heard)
+        _, self.finished = following.train(self.resolved, once)
 
     @property
     def seconds(self) -> float:
@@ -78,7 +73,7 @@ class Side:
         return seconds, last["samples"] + sum(trained)
 
 
-def prepared(options: argparse.Namespace, places: dict[str, Path]) -> dict[str, Side]:
+def prepared(options: argparse.Namespace, place: Any) -> dict[str, Side]:
     """Resolve every method, and do what it needs first."""
     from augless import recipes
     from augless.recipes import following, needing
@@ -93,10 +88,10 @@ def prepared(options: argparse.Namespace, places: dict[str, Path]) -> dict[str, 
     for name, side in sides.items():
         for what, need in needing.needs(side.resolved).items():
             print(f"{name}: training the {what}", flush=True)
-            following.train(need, **places, device="cpu")
+            following.train(need, place)
         if side.resolved.recipe.augment is not None:
             print(f"{name}: making pairs", flush=True)
-            following.augment(side.resolved, **places, device="cpu")
+            following.augment(side.resolved, place)
     return sides
 
 
@@ -111,17 +106,19 @@ def main() -> None:
 
     import torch
 
+    from augless.recipes import following
+
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as temporary:
         root = options.keep or Path(temporary)
-        places = {"prepared_root": root / "data", "runs_root": root / "runs"}
-        sides = prepared(options, places)
+        place = following.Place(prepared=root / "data", runs=root / "runs", device="cpu")
+        sides = prepared(options, place)
         for number in itertools.count(1):
             turn = [name for name, side in sides.items() if not side.finished]
             if not turn:
                 break
             for name in turn:
-                sides[name].epoch(places)
+                sides[name].epoch(place)
             print(f"epoch {number}: {', '.join(turn)}", flush=True)
     plain = sides["plain"]
     print(f"{len(plain.epochs)} epochs of {plain.samples:,.0f} pairs; times plain in brackets")

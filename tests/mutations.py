@@ -47,12 +47,12 @@ JUNK = st.sampled_from([*NUMBERS, *NAMES, *OTHERS]) | st.recursive(
 
 def paths(document, here=()):
     """List the places of a document, as keys from its root."""
-    found = [here] if here else []
+    places = [here] if here else []
     inside = document.items() if isinstance(document, dict) else ()
     inside = enumerate(document) if isinstance(document, list | tuple) else inside
     for key, value in inside:
-        found += paths(value, (*here, key))
-    return found
+        places += paths(value, (*here, key))
+    return places
 
 
 @st.composite

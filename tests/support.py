@@ -182,8 +182,7 @@ def trained(folder, corpus):
     }
     resolved = reading.resolve(following.Recipe, "tiny", values, {})
     recipe = replace(resolved.recipe, corpus=corpus)
-    run, finished = following.train(
-        replace(resolved, recipe=recipe), folder=folder / "run", prepared_root=folder / "data"
-    )
+    place = following.Place(prepared=folder / "data")
+    run, finished = following.train(replace(resolved, recipe=recipe), place, folder=folder / "run")
     assert finished
     return run.folder

@@ -168,7 +168,7 @@ def record_of(method, seed, corpus, texts, *, skill, written=True, kinds=None):
         recipe={**recipe_of(overrides), "seed": seed},
         seed=seed,
         corpus="8f2c0e6d" * 8,
-        inputs=(trials.Input(name="train.<de>", bytes=9, sha256="5a" * 32),),
+        inputs=(facts.Input(name="train.<de>", bytes=9, sha256="5a" * 32),),
         versions=following.versions(),
         command=f"augless train toy-de-en {' '.join(overrides)} seed={seed}",
         result=trials.Result(**steps, seconds=41.5 * copies + seed),

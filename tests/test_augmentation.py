@@ -69,9 +69,9 @@ def augment(augmenter, folder, corpus=TOY, **knobs):
 
 def contents(folder):
     """Return the files of a folder, but for the time that is in its manifest."""
-    found = {path.name: path.read_bytes() for path in Path(folder).iterdir()}
-    manifest = json.loads(found.pop("manifest.json"))
-    return found | {"manifest.json": manifest | {"seconds": 0}}
+    files = {path.name: path.read_bytes() for path in Path(folder).iterdir()}
+    manifest = json.loads(files.pop("manifest.json"))
+    return files | {"manifest.json": manifest | {"seconds": 0}}
 
 
 def rows(folder, split="train"):
@@ -89,27 +89,27 @@ def test_the_table_names_a_kind_as_it_names_itself(name, made):
 
 @pytest.mark.parametrize("name", AUGMENTERS)
 def test_a_folder_holds_the_originals_the_made_pairs_and_the_other_splits(name, made, tmp_path):
-    found = augment(replace(made[name], w=0.5), tmp_path / "out")
-    train = rows(found.folder)
+    augmented = augment(replace(made[name], w=0.5), tmp_path / "out")
+    train = rows(augmented.folder)
     originals = [row for row in train if "of" not in row]
     rewritten = [row for row in train if "of" in row]
     pairs = list(TOY.pairs("train"))
     assert [(row["de"], row["en"], row["weight"]) for row in originals] == [
         (pair.source, pair.target, 1.0) for pair in pairs
     ]
-    counts = found.manifest["pairs"]
+    counts = augmented.manifest["pairs"]
     assert len(rewritten) == counts["made"] and counts["made"] + counts["left_out"] == 70
     assert counts["made"] > 0
     for row in rewritten:
         assert row["weight"] == 0.5 and row["copy"] == 1
         assert row["en"] == pairs[row["of"]].target  # only the source is rewritten
     for split in ("valid", "test"):
-        assert [(row["de"], row["en"]) for row in rows(found.folder, split)] == [
+        assert [(row["de"], row["en"]) for row in rows(augmented.folder, split)] == [
             (pair.source, pair.target) for pair in TOY.pairs(split)
         ]
-    assert len(found.manifest["samples"]) == min(10, counts["made"])
-    assert 0 < found.manifest["words"]["share"] <= 1
-    plain = (found.folder / "made.de").read_text("utf-8").split("\n")[:-1]
+    assert len(augmented.manifest["samples"]) == min(10, counts["made"])
+    assert 0 < augmented.manifest["words"]["share"] <= 1
+    plain = (augmented.folder / "made.de").read_text("utf-8").split("\n")[:-1]
     assert plain == [row["de"] for row in rewritten]
 
 
@@ -125,8 +125,8 @@ def test_stopped_after_any_block_and_resumed_it_leaves_the_same_files(name, made
         (work,) = place.parent.iterdir()
         torn = work / "block-000000.jsonl"
         torn.write_bytes(torn.read_bytes()[:-9])
-        found = augment(made[name], place)
-        assert contents(found.folder) == contents(whole.folder)
+        resumed = augment(made[name], place)
+        assert contents(resumed.folder) == contents(whole.folder)
         assert [path.name for path in place.parent.iterdir()] == ["out"]
 
 
@@ -139,10 +139,10 @@ def test_any_number_of_processes_leaves_the_same_files(name, made, tmp_path):
 @pytest.mark.parametrize("name", ["masked-lm", "word-edits"])
 @pytest.mark.parametrize("side", ["source", "target", "both"])
 def test_a_rate_of_0_is_the_identity(name, side, made, tmp_path):
-    found = augment(replace(made[name], rate=0.0, copies=2, side=side), tmp_path / "out")
+    augmented = augment(replace(made[name], rate=0.0, copies=2, side=side), tmp_path / "out")
     pairs = list(TOY.pairs("train"))
-    rewritten = [row for row in rows(found.folder) if "of" in row]
-    assert len(rewritten) == 140 and found.manifest["words"]["changed"] == 0
+    rewritten = [row for row in rows(augmented.folder) if "of" in row]
+    assert len(rewritten) == 140 and augmented.manifest["words"]["changed"] == 0
     for row in rewritten:
         assert (row["de"], row["en"]) == (pairs[row["of"]].source, pairs[row["of"]].target)
 
@@ -161,9 +161,9 @@ def test_a_rate_of_0_is_the_identity(name, side, made, tmp_path):
 def test_copies_of_a_pair_differ(name, knobs, made, tmp_path):
     if "search" in knobs:
         knobs = {"search": decoding.SEARCHES[knobs["search"]](max_ratio=1.0, max_extra=5)}
-    found = augment(replace(made[name], copies=3, **knobs), tmp_path / "out")
+    augmented = augment(replace(made[name], copies=3, **knobs), tmp_path / "out")
     texts = {}
-    for row in rows(found.folder):
+    for row in rows(augmented.folder):
         if "of" in row:
             texts.setdefault(row["of"], []).append(row["de"])
     several = [copies for copies in texts.values() if len(copies) > 1]
@@ -209,8 +209,8 @@ def test_a_folder_that_was_made_otherwise_is_refused(made, tmp_path):
 
 
 def test_a_damaged_folder_is_refused(made, tmp_path):
-    found = augment(made["word-edits"], tmp_path / "out")
-    path = found.folder / "train.jsonl"
+    augmented = augment(made["word-edits"], tmp_path / "out")
+    path = augmented.folder / "train.jsonl"
     content = path.read_bytes()
     path.write_bytes(content.replace(b"a", b"e", 1))
     with pytest.raises(BadAugmentation, match="is not what was written"):
@@ -344,19 +344,21 @@ def test_an_enlarged_corpus_trains_on_both_at_a_weight_and_learns_words_of_the_o
 
 
 def test_an_enlarged_corpus_refuses_pairs_made_of_another(made, tmp_path):
-    found = augment(made["word-edits"], tmp_path / "out")
+    augmented = augment(made["word-edits"], tmp_path / "out")
     with pytest.raises(BadAugmentation, match="another corpus"):
-        Enlarged.of(replace(TOY, train=71), found.folder).check()
-    Enlarged.of(TOY, found.folder).check()
+        Enlarged.of(replace(TOY, train=71), augmented.folder).check()
+    Enlarged.of(TOY, augmented.folder).check()
 
 
 def test_the_files_corpus_reads_a_folder_with_weights(made, tmp_path):
-    found = augment(replace(made["word-edits"], w=0.5), tmp_path / "out")
+    augmented = augment(replace(made["word-edits"], w=0.5), tmp_path / "out")
     corpus = corpora.Files(
-        path=found.folder, languages=("de", "en"), weight="weight", made="of"
+        path=augmented.folder, languages=("de", "en"), weight="weight", made="of"
     )  # fmt: skip
     corpus.check()
-    assert list(corpus.pairs("train")) == list(Enlarged.of(TOY, found.folder, w=0.5).pairs("train"))
+    assert list(corpus.pairs("train")) == list(
+        Enlarged.of(TOY, augmented.folder, w=0.5).pairs("train")
+    )
     assert list(corpus.pairs("valid")) == list(TOY.pairs("valid"))
 
 
@@ -374,7 +376,7 @@ def test_a_corpus_turned_round_twice_has_its_pairs_again():
 
 
 @pytest.mark.parametrize(
-    ("line", "found"),
+    ("line", "expected"),
     [
         ("Der Hund, 2 Katzen!", ["Der", "Hund", "2", "Katzen"]),
         ("it's well-known - isn\u2019t it", ["it's", "well-known", "isn\u2019t", "it"]),
@@ -385,14 +387,14 @@ def test_a_corpus_turned_round_twice_has_its_pairs_again():
         ("", []),
     ],
 )
-def test_words_are_letters_and_what_belongs_to_them(line, found):
-    assert [line[start:end] for start, end in words(line)] == found
+def test_words_are_letters_and_what_belongs_to_them(line, expected):
+    assert [line[start:end] for start, end in words(line)] == expected
 
 
 @given(st.text(st.characters(max_codepoint=127)))
 def test_the_fast_way_through_ascii_finds_the_same_words(line):
-    found = words(line)
-    assert [span for span in words(f"{line} ä") if span[1] <= len(line)] == found
+    fast = words(line)
+    assert [span for span in words(f"{line} ä") if span[1] <= len(line)] == fast
 
 
 @given(st.integers(0, 40), st.floats(0, 1), st.integers(0, 5))
@@ -430,8 +432,8 @@ def edited(line, tmp_path, **knobs):
 
 
 def test_a_deleted_word_takes_one_space_with_it(tmp_path):
-    found = edited('Ja, "das" Haus ist  neu.', tmp_path, edit="delete", rate=0.2, copies=40)
-    assert {*found} == {
+    edits = edited('Ja, "das" Haus ist  neu.', tmp_path, edit="delete", rate=0.2, copies=40)
+    assert {*edits} == {
         ', "das" Haus ist  neu.',
         'Ja, "" Haus ist  neu.',
         'Ja, "das" ist  neu.',
@@ -442,20 +444,18 @@ def test_a_deleted_word_takes_one_space_with_it(tmp_path):
 
 def test_the_last_word_is_never_deleted(tmp_path):
     assert edited("Haus", tmp_path, edit="delete", rate=1.0, copies=3) == ["Haus"] * 3
-    for found in edited("ein neues Haus", tmp_path, edit="delete", rate=1.0, copies=5):
-        assert len(words(found)) == 1
+    for line in edited("ein neues Haus", tmp_path, edit="delete", rate=1.0, copies=5):
+        assert len(words(line)) == 1
 
 
 def test_swapping_keeps_the_words(tmp_path):
-    for found in edited("Der Hund, die Katze.", tmp_path, edit="swap", rate=0.5, copies=20):
-        assert sorted(found[a:b] for a, b in words(found)) == sorted(
-            ["Der", "Hund", "die", "Katze"]
-        )
-        assert [c for c in found if not c.isalpha()] == [*" ,  ."]
+    for line in edited("Der Hund, die Katze.", tmp_path, edit="swap", rate=0.5, copies=20):
+        assert sorted(line[a:b] for a, b in words(line)) == sorted(["Der", "Hund", "die", "Katze"])
+        assert [c for c in line if not c.isalpha()] == [*" ,  ."]
 
 
 def test_replacing_takes_other_words_of_the_same_side(tmp_path):
-    for found in edited("Der Hund", tmp_path, edit="replace", rate=0.5, copies=20):
-        first, second = found.split(" ")
+    for line in edited("Der Hund", tmp_path, edit="replace", rate=0.5, copies=20):
+        first, second = line.split(" ")
         assert (first != "Der") != (second != "Hund")
         assert {first, second} <= {"Der", "Hund", "eins", "zwei", "drei"}

@@ -28,28 +28,28 @@ def paraphrase(server, **knobs):
     return AUGMENTERS["paraphrase"](**common | {"url": server.url} | knobs)
 
 
-def made(found):
-    return [row["de"] for row in found.rows() if "of" in row]
+def made(augmented):
+    return [row["de"] for row in augmented.rows() if "of" in row]
 
 
 def test_every_pair_is_asked_for_once_and_answers_become_sources(tmp_path):
     with serving() as server:
-        found = augment(paraphrase(server, concurrency=3), TOY, tmp_path / "out")
+        augmented = augment(paraphrase(server, concurrency=3), TOY, tmp_path / "out")
         assert len(server.seen) == 12 and {*server.paths} == {"/v1/chat/completions"}
         assert 1 <= server.most <= 3 and {*server.keys} == {None}
         body = json.loads(server.seen[0])
         assert body["model"] == "m" and body["temperature"] == 0.7 and body["max_tokens"] > 0
-    assert found.manifest["requests"] == 12
+    assert augmented.manifest["requests"] == 12
     pairs = list(TOY.pairs("train"))
-    for text, pair in zip(made(found), pairs, strict=True):
+    for text, pair in zip(made(augmented), pairs, strict=True):
         assert text.startswith(f"neu: {pair.source} ")
 
 
 def test_copies_are_asked_for_with_seeds_of_their_own(tmp_path):
     with serving() as server:
-        found = augment(paraphrase(server, copies=2), TOY, tmp_path / "out")
+        augmented = augment(paraphrase(server, copies=2), TOY, tmp_path / "out")
         assert len({json.loads(one)["seed"] for one in server.seen}) == 24
-    assert len({*made(found)}) == 24
+    assert len({*made(augmented)}) == 24
 
 
 def flaky(how, times=1):
@@ -111,9 +111,9 @@ MISBEHAVIOUR = {
 @pytest.mark.parametrize("how", MISBEHAVIOUR)
 def test_a_failure_that_may_pass_is_tried_again(how, tmp_path):
     with serving(flaky(MISBEHAVIOUR[how], times=2)) as server:
-        found = augment(paraphrase(server), TOY, tmp_path / "out")
-        assert len(server.seen) == 36 == found.manifest["requests"]
-    assert len(made(found)) == 12
+        augmented = augment(paraphrase(server), TOY, tmp_path / "out")
+        assert len(server.seen) == 36 == augmented.manifest["requests"]
+    assert len(made(augmented)) == 12
 
 
 @pytest.mark.parametrize("how", MISBEHAVIOUR)
@@ -155,10 +155,10 @@ def test_retry_after_is_heeded_within_bounds():
     client = endpoint.Client.__new__(endpoint.Client)
     with Server() as server:
         client.settings = paraphrase(server)._settings()
-    pauses = [client._pause("0123456789abcdef", attempt, 0.0) for attempt in range(40)]
+    pauses = [client.pause("0123456789abcdef", attempt, 0.0) for attempt in range(40)]
     for attempt, pause in enumerate(pauses):
         assert min(0.001 * 2**attempt, 60) <= pause <= min(0.0015 * 2**attempt, 60)
-    assert client._pause("0123456789abcdef", 0, 5.0) == 5.0
+    assert client.pause("0123456789abcdef", 0, 5.0) == 5.0
 
 
 @pytest.mark.parametrize("status", [301, 307, 400, 401, 403, 404, 422])
@@ -202,8 +202,8 @@ def test_the_limit_holds_over_failures_and_restarts(tmp_path):
             with pytest.raises(BadAugmentation, match=r"limit of 9 requests is used up\n.*higher"):
                 augment(paraphrase(server, limit=9), TOY, tmp_path / "out")
             assert len(server.seen) == 9
-        found = augment(paraphrase(server, limit=100), TOY, tmp_path / "out")
-        assert len(server.seen) == 24 == found.manifest["requests"]
+        augmented = augment(paraphrase(server, limit=100), TOY, tmp_path / "out")
+        assert len(server.seen) == 24 == augmented.manifest["requests"]
 
 
 def test_a_killed_job_pays_for_nothing_twice(tmp_path):
@@ -246,8 +246,10 @@ def test_a_killed_job_pays_for_nothing_twice(tmp_path):
     whole = tmp_path / "whole"
     with serving() as server:
         cached = tmp_path / "fresh"
-        found = augment(paraphrase(server), TOY, whole, cache=cached)
-    assert (tmp_path / "out" / "made.de").read_bytes() == (found.folder / "made.de").read_bytes()
+        augmented = augment(paraphrase(server), TOY, whole, cache=cached)
+    assert (tmp_path / "out" / "made.de").read_bytes() == (
+        augmented.folder / "made.de"
+    ).read_bytes()
     assert "requests to the endpoint: 14" in done.stdout
 
 
@@ -316,8 +318,8 @@ def test_empty_and_cut_answers_are_left_out_and_counted(tmp_path):
         return answer(body, "") if number % 2 else answer(body, "halb", finish_reason="length")
 
     with serving(behave) as server:
-        found = augment(paraphrase(server), TOY, tmp_path / "out")
-    assert found.manifest["pairs"] == {"original": 12, "made": 0, "left_out": 12}
+        augmented = augment(paraphrase(server), TOY, tmp_path / "out")
+    assert augmented.manifest["pairs"] == {"original": 12, "made": 0, "left_out": 12}
 
 
 def test_a_file_that_holds_no_answers_is_left_alone(tmp_path):

@@ -144,7 +144,7 @@ def test_words_are_drawn_as_often_as_the_model_says(berts, tmp_path):
     for word in read.words:
         ((ids, inside),) = predictor.masked(read, [word])
         task = masked.Task(0, 0, (1,), ids, inside, text)
-        values, columns = predictor._best([task], 3)
+        values, columns = predictor.best([task], 3)
         p = np.exp(values[0, :3]) / np.exp(values[0, :3]).sum()
         heads = skeleton(text)[1]
         place = heads.index(text[word.start : word.end])
@@ -183,7 +183,7 @@ def test_a_clear_choice_survives_any_rounding(logits, count, key):
     logits = np.sort(np.array(logits))[::-1]
     count = min(count, len(logits))
     noise = draws.gumbels((key,), np.arange(len(logits)))
-    if not masked._clear(logits[None], (logits + noise)[None], count)[0]:
+    if not masked.surely_best(logits[None], (logits + noise)[None], count)[0]:
         return
     random = np.random.default_rng(abs(key))
     best = int((logits + noise)[:count].argmax())
@@ -202,18 +202,18 @@ def test_a_model_trained_on_the_corpus_learns_and_serves_both_sides(tmp_path):
     train = tuple((f"das {a} ist neu", f"the {b} is new") for a, b in [("Haus", "house")] * 40)
     corpus = Listed(train=(*train, ("das Boot ist alt", "the boat is old")) * 2)
     lm = AUGMENTERS["masked-lm"](side="both", top_k=1, small=replace(TINY, steps=120, rate=5e-3))
-    found = augment(lm, corpus, tmp_path / "out")
-    report = found.manifest["small_model"]
+    augmented = augment(lm, corpus, tmp_path / "out")
+    report = augmented.manifest["small_model"]
     assert report["last_accuracy"] > 0.5 and report["steps"] == 120
     pairs = list(corpus.pairs("train"))
-    made = [row for row in found.rows() if "of" in row]
+    made = [row for row in augmented.rows() if "of" in row]
     for row in made:
         assert row["de"] != pairs[row["of"]].source and row["en"] != pairs[row["of"]].target
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
 
 
 def test_the_training_of_the_small_model_resumes_to_the_same_bytes(tmp_path, monkeypatch):
-    monkeypatch.setattr(small, "_SAVE", 5)
+    monkeypatch.setattr(small, "SAVE_EVERY", 5)
     lm = AUGMENTERS["masked-lm"](small=TINY)
     whole = augment(lm, TOY, tmp_path / "whole" / "out")
     steps = []
@@ -225,9 +225,9 @@ def test_the_training_of_the_small_model_resumes_to_the_same_bytes(tmp_path, mon
     calls = iter(range(12))
     halves = tmp_path / "halves" / "out"
     assert augment(lm, TOY, halves, stop=lambda: next(calls, None) is None, progress=note) is None
-    found = augment(lm, TOY, halves, progress=note)
+    augmented = augment(lm, TOY, halves, progress=note)
     assert steps == list(range(1, 31))  # nothing twice
-    assert (found.folder / "train.jsonl").read_bytes() == (
+    assert (augmented.folder / "train.jsonl").read_bytes() == (
         whole.folder / "train.jsonl"
     ).read_bytes()
 
@@ -350,7 +350,7 @@ def chat(folder):
 
 
 def test_back_translation_gives_what_generate_writes(reverse, tmp_path):
-    found = augment(
+    augmented = augment(
         AUGMENTERS["back-translation"](run=reverse), TOY, tmp_path / "out", writer=augless.load
     )
     pairs = list(TOY.pairs("train"))
@@ -360,15 +360,15 @@ def test_back_translation_gives_what_generate_writes(reverse, tmp_path):
         for place, texts in enumerate(written)
         if texts[0].hypothesis.finished and texts[0].text
     }
-    assert {row["of"]: row["de"] for row in found.rows() if "of" in row} == expected
+    assert {row["of"]: row["de"] for row in augmented.rows() if "of" in row} == expected
 
 
 def test_monolingual_targets_become_pairs_too(reverse, tmp_path):
     (tmp_path / "mono.en").write_text("The man sees a house.\n\nThe dog sleeps.\n")
     augmenter = AUGMENTERS["back-translation"](run=reverse, mono=tmp_path / "mono.en", w=0.5)
-    found = augment(augmenter, TOY, tmp_path / "out", writer=augless.load)
-    lone = [row for row in found.rows() if "of" in row and row["of"] is None]
-    counts = found.manifest["pairs"]
+    augmented = augment(augmenter, TOY, tmp_path / "out", writer=augless.load)
+    lone = [row for row in augmented.rows() if "of" in row and row["of"] is None]
+    counts = augmented.manifest["pairs"]
     assert counts["made"] + counts["left_out"] == 62
     assert {row["en"] for row in lone} <= {"The man sees a house.", "The dog sleeps."} and lone
     assert all(row["weight"] == 0.5 for row in lone)
@@ -414,9 +414,9 @@ def test_a_round_trip_takes_hugging_face_models_on_both_sides(translation, tmp_p
         prompts=("to: {text}", "back: {text}"),
     )
     corpus = replace(TOY, train=12)
-    found = augment(trip, corpus, tmp_path / "out")
+    augmented = augment(trip, corpus, tmp_path / "out")
     pairs = list(corpus.pairs("train"))
-    made = [row for row in found.rows() if "of" in row]
+    made = [row for row in augmented.rows() if "of" in row]
     assert made
     for row in made:
         assert row["de"] != pairs[row["of"]].source and row["en"] != pairs[row["of"]].target
@@ -497,8 +497,10 @@ def test_keys_do_not_collide():
 
 
 def test_the_manifest_names_no_place_of_this_machine_in_its_texts(berts, tmp_path):
-    found = augment(AUGMENTERS["masked-lm"](model=str(berts["wordpiece"])), TOY, tmp_path / "out")
-    assert found.manifest["named"] == {"model": berts["wordpiece"].name}
-    said = json.dumps(found.manifest)
+    augmented = augment(
+        AUGMENTERS["masked-lm"](model=str(berts["wordpiece"])), TOY, tmp_path / "out"
+    )
+    assert augmented.manifest["named"] == {"model": berts["wordpiece"].name}
+    said = json.dumps(augmented.manifest)
     assert not re.search(re.escape(str(tmp_path)), said)
     assert not re.search(re.escape(str(berts["wordpiece"].parent)), said)

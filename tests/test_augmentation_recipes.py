@@ -28,15 +28,19 @@ def load(*overrides, recipe="toy-de-en"):
 
 
 def train(resolved, folder, **knobs):
-    places = {"prepared_root": folder / "data", "runs_root": folder / "runs"}
-    return following.train(resolved, **places, device="cpu", **knobs)
+    return following.train(resolved, place_in(folder, **knobs))
+
+
+def place_in(folder, **knobs):
+    places = {"prepared": folder / "data", "runs": folder / "runs"}
+    return following.Place(**places, device="cpu", **knobs)
 
 
 def opened(run, folder):
     """Open the prepared corpus that a run was trained on."""
     every = (folder / "data").glob("*/manifest.json")
-    found = [data.Prepared.open(path.parent) for path in every]
-    (one,) = [prepared for prepared in found if prepared.fingerprint == run.corpus]
+    prepared_folders = [data.Prepared.open(path.parent) for path in every]
+    (one,) = [prepared for prepared in prepared_folders if prepared.fingerprint == run.corpus]
     return one
 
 
@@ -219,17 +223,17 @@ def test_stopped_anywhere_it_goes_on_to_the_same_bits(back, tmp_path, monkeypatc
     for _ in range(100):
         calls = iter(range(3))
         try:
-            found, finished = train(resolved, tmp_path, stop=lambda c=calls: next(c, None) is None)
-            ended.add(found.folder.name.rpartition("-")[0])
+            again, finished = train(resolved, tmp_path, stop=lambda c=calls: next(c, None) is None)
+            ended.add(again.folder.name.rpartition("-")[0])
         except augmentation.Stopped:
             ended.add("pairs")
         if finished:
             break
     assert finished and ended == {"toy-de-en-reverse", "toy-de-en", "pairs"}
-    assert weights(found) == weights(run) and found.folder.name == run.folder.name
+    assert weights(again) == weights(run) and again.folder.name == run.folder.name
     assert made_files(tmp_path) == made_files(folder)
     for what in ("rewriting", "reverse model"):
-        samples = [one.result["needed"][what]["samples"] for one in (found, run)]
+        samples = [one.result["needed"][what]["samples"] for one in (again, run)]
         assert samples[0] == samples[1]
 
 
@@ -240,19 +244,18 @@ def test_parts_can_be_done_one_by_one(back, tmp_path):
     for need in needing.needs(resolved).values():
         _, finished = train(need, tmp_path)
         assert finished
-    places = {"prepared_root": tmp_path / "data", "runs_root": tmp_path / "runs"}
-    made = following.augment(resolved, **places, device="cpu")
+    made = following.augment(resolved, place_in(tmp_path))
     assert {made.folder.name} == {*made_files(folder)}
     told = []
-    found, _ = train(resolved, tmp_path, progress=lambda *stage: told.append(stage))
-    assert weights(found) == weights(run)
+    again, _ = train(resolved, tmp_path, progress=lambda *stage: told.append(stage))
+    assert weights(again) == weights(run)
     assert "rewriting" not in {stage for stage, _, _ in told}
 
 
 def test_making_pairs_before_the_reverse_model_is_there_is_refused(tmp_path):
     with pytest.raises(runs.BadRun, match="holds no run"):
-        following.augment(load(*BACK), prepared_root=tmp_path / "d", runs_root=tmp_path / "r")
-    assert not (tmp_path / "d" / "augmented").exists() and not (tmp_path / "r").exists()
+        following.augment(load(*BACK), place_in(tmp_path))
+    assert not (tmp_path / "data" / "augmented").exists() and not (tmp_path / "runs").exists()
 
 
 def test_a_masked_language_model_is_trained_on_the_corpus_first(tmp_path):
@@ -298,8 +301,7 @@ def test_a_run_of_the_same_direction_is_refused(edited, tmp_path):
 
 
 def test_a_damaged_file_of_made_pairs_is_refused(tmp_path):
-    places = {"prepared_root": tmp_path / "data", "runs_root": tmp_path / "runs"}
-    made = following.augment(load(*EDITS), **places)
+    made = following.augment(load(*EDITS), place_in(tmp_path))
     path = made.folder / "train.jsonl"
     path.write_bytes(path.read_bytes().replace(b"a", b"e", 1))
     with pytest.raises(augmentation.BadAugmentation, match="is not what was written"):

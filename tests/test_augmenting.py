@@ -64,7 +64,7 @@ def test_the_verb_speaks_json(run):
 
 def test_stopped_by_a_signal_it_is_75_and_goes_on(run, tmp_path, monkeypatch):
     monkeypatch.setattr(making, "BLOCK", 10)
-    rewrite, calls = making._texts, []
+    rewrite, calls = making.timed, []
 
     def interrupted(*arguments):
         calls.append(1)
@@ -72,7 +72,7 @@ def test_stopped_by_a_signal_it_is_75_and_goes_on(run, tmp_path, monkeypatch):
             os.kill(os.getpid(), signal.SIGINT)
         return rewrite(*arguments)
 
-    monkeypatch.setattr(making, "_texts", interrupted)
+    monkeypatch.setattr(making, "timed", interrupted)
     command = ("augment", "word-edits", *CORPUS, "--out", "edited")
     code, out, err = run(*command)
     assert code == 75 and out == "" and "the same command goes on" in err
@@ -80,7 +80,7 @@ def test_stopped_by_a_signal_it_is_75_and_goes_on(run, tmp_path, monkeypatch):
     code, _, err = run(*command)
     assert code == 0, err
     assert len(calls) == 4  # two blocks were kept
-    monkeypatch.setattr(making, "_texts", rewrite)
+    monkeypatch.setattr(making, "timed", rewrite)
     assert run(*command[:-1], "whole")[0] == 0
     names = [path.name for path in (tmp_path / "whole").iterdir() if path.name != "manifest.json"]
     for name in names:

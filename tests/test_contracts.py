@@ -26,9 +26,9 @@ def loaded(module):
     ],
 )
 def test_a_loss_a_law_or_a_model_loads_neither_text_nor_corpora(module, ours):
-    found = loaded(module)
-    assert {name.split(".")[1] for name in found if name.startswith("augless.")} == ours
-    assert not {"tokenizers", "sacremoses", "sacrebleu", "pydantic", "typer", "rich"} & found
+    modules = loaded(module)
+    assert {name.split(".")[1] for name in modules if name.startswith("augless.")} == ours
+    assert not {"tokenizers", "sacremoses", "sacrebleu", "pydantic", "typer", "rich"} & modules
 
 
 @pytest.mark.parametrize("module", ["contracts", "ranks"])

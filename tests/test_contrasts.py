@@ -27,21 +27,21 @@ def drawn(generator, methods=6, seeds=4, *, shared=1.8, own=0.9, effect=0.0):
 def rate(simulations, event, **knobs):
     """Return in which share of simulated comparisons of `a` with plain an event happens."""
     generator = np.random.default_rng(7)
-    found = (
+    compared = (
         metrics.difference(drawn(generator, **knobs), "a", "plain") for _ in range(simulations)
     )
-    return np.mean([event(one) for one in found])
+    return np.mean([event(one) for one in compared])
 
 
 def test_two_methods_are_compared_by_the_paired_t():
     values = np.random.default_rng(1).normal(30, 2, (2, 9))
-    found = metrics.difference(metrics.Scores(("plain", "a"), values), "a", "plain")
+    one = metrics.difference(metrics.Scores(("plain", "a"), values), "a", "plain")
     reference = stats.ttest_rel(values[1], values[0])
     interval = reference.confidence_interval(0.95)
-    assert found.estimate == pytest.approx((values[1] - values[0]).mean())
-    assert found.p == found.corrected_p == pytest.approx(reference.pvalue)
-    assert (found.low, found.high) == pytest.approx((interval.low, interval.high))
-    assert found.degrees == 8
+    assert one.estimate == pytest.approx((values[1] - values[0]).mean())
+    assert one.p == one.corrected_p == pytest.approx(reference.pvalue)
+    assert (one.low, one.high) == pytest.approx((interval.low, interval.high))
+    assert one.degrees == 8
 
 
 def test_the_residual_variance_is_that_of_least_squares():
@@ -57,14 +57,14 @@ def test_the_residual_variance_is_that_of_least_squares():
 def test_a_difference_adds_up_sentences_and_seeds():
     scores = drawn(np.random.default_rng(3))
     for sentence_variance in (0.0, 0.3):
-        found = metrics.difference(scores, "b", "c", sentence_variance=sentence_variance)
+        one = metrics.difference(scores, "b", "c", sentence_variance=sentence_variance)
         expected = sentence_variance + 2 * scores.variance / 4
-        assert found.deviation**2 == pytest.approx(expected)
-        assert found.test == "two-way" and found.degrees == 15
+        assert one.deviation**2 == pytest.approx(expected)
+        assert one.test == "two-way" and one.degrees == 15
         t = stats.t(15)
-        assert found.p == pytest.approx(2 * t.sf(abs(found.estimate) / expected**0.5))
-        assert found.high - found.estimate == pytest.approx(t.ppf(0.975) * expected**0.5)
-        assert found.estimate - found.low == pytest.approx(found.high - found.estimate)
+        assert one.p == pytest.approx(2 * t.sf(abs(one.estimate) / expected**0.5))
+        assert one.high - one.estimate == pytest.approx(t.ppf(0.975) * expected**0.5)
+        assert one.estimate - one.low == pytest.approx(one.high - one.estimate)
 
 
 @given(st.floats(-50, 50), st.lists(st.floats(-20, 20), min_size=4, max_size=4))
@@ -81,21 +81,21 @@ def test_what_all_methods_share_changes_nothing(level, luck):
 @pytest.mark.parametrize("seeds", [2, 3, 8])
 @pytest.mark.parametrize("shared", [0.0, 5.0])
 def test_a_null_is_claimed_as_often_as_the_level_says(seeds, shared):
-    found = rate(2000, lambda one: one.p < 0.05, seeds=seeds, shared=shared)
-    assert 0.035 < found < 0.065  # 0.05 within 3 standard errors of the simulation
+    share = rate(2000, lambda one: one.p < 0.05, seeds=seeds, shared=shared)
+    assert 0.035 < share < 0.065  # 0.05 within 3 standard errors of the simulation
 
 
 def test_an_interval_holds_the_truth_as_often_as_it_says():
-    found = rate(2000, lambda one: one.low <= 1.3 <= one.high, effect=1.3)
-    assert 0.935 < found < 0.965
+    share = rate(2000, lambda one: one.low <= 1.3 <= one.high, effect=1.3)
+    assert 0.935 < share < 0.965
 
 
 @pytest.mark.parametrize("seeds", [2, 3, 8])
 def test_a_true_difference_of_the_minimum_detectable_effect_is_found_as_often_as_promised(seeds):
     # 2 s^2 / S with s = 0.9 is known here, as the truth that a run's own estimate stands for.
     effect = contrasts.detectable(0.9 * (2 / seeds) ** 0.5, 5 * (seeds - 1), 0.05, 0.8)
-    found = rate(2000, lambda one: one.p < 0.05 and one.estimate > 0, seeds=seeds, effect=effect)
-    assert 0.77 < found < 0.83
+    share = rate(2000, lambda one: one.p < 0.05 and one.estimate > 0, seeds=seeds, effect=effect)
+    assert 0.77 < share < 0.83
 
 
 def test_more_seeds_always_see_more():
@@ -132,10 +132,10 @@ def test_where_the_model_fails_the_paired_t_takes_over():
     for seeds in (4, 9):
         scores = drawn(generator, seeds=seeds)
         scores.values[1] += 9 * generator.standard_normal(seeds)
-        found = metrics.difference(scores, "a", "plain")
+        one = metrics.difference(scores, "a", "plain")
         reference = stats.ttest_rel(scores.row("a"), scores.row("plain"))
-        assert found.test == "paired-t" and found.degrees == seeds - 1
-        assert found.p == pytest.approx(reference.pvalue)
+        assert one.test == "paired-t" and one.degrees == seeds - 1
+        assert one.p == pytest.approx(reference.pvalue)
 
 
 @pytest.mark.parametrize(("seeds", "test"), [(7, "two-way"), (8, "paired-t")])
@@ -159,13 +159,13 @@ def test_scores_without_any_spread_are_told_apart_by_their_value_alone():
 def test_the_mean_over_corpora_by_hand():
     generator = np.random.default_rng(12)
     parts = [metrics.difference(drawn(generator, seeds=s), "a", "plain") for s in (3, 5, 9)]
-    found = metrics.mean_difference(parts)
+    mean = metrics.mean_difference(parts)
     variances = [part.deviation**2 for part in parts]
-    assert found.estimate == pytest.approx(np.mean([part.estimate for part in parts]))
-    assert found.deviation**2 == pytest.approx(sum(variances) / 9)
+    assert mean.estimate == pytest.approx(np.mean([part.estimate for part in parts]))
+    assert mean.deviation**2 == pytest.approx(sum(variances) / 9)
     spread = sum(v**2 / part.degrees for v, part in zip(variances, parts, strict=True))
-    assert found.degrees == pytest.approx(sum(variances) ** 2 / spread)
-    assert found.test == "mean"
+    assert mean.degrees == pytest.approx(sum(variances) ** 2 / spread)
+    assert mean.test == "mean"
     shared = [dataclasses.replace(part, sentence_variance=0.9) for part in parts]
     assert metrics.mean_difference(shared).sentence_variance == pytest.approx(0.3)
 
@@ -190,18 +190,18 @@ def measured(effect, deviation):
 
 def test_random_effects_by_hand():
     """Two corpora of variance 1 with effects 0 and 4: Q = 8, tau^2 = 7, Hartung-Knapp q = 1."""
-    found = metrics.random_effects([measured(0.0, 1.0), measured(4.0, 1.0)])
-    assert found.between**2 == pytest.approx(7)
-    assert found.mean.estimate == pytest.approx(2) and found.weights == pytest.approx((0.5, 0.5))
-    assert found.mean.deviation**2 == pytest.approx(8 / 2)
-    assert found.mean.high == pytest.approx(2 + stats.t(1).ppf(0.975) * 2)
+    pooled = metrics.random_effects([measured(0.0, 1.0), measured(4.0, 1.0)])
+    assert pooled.between**2 == pytest.approx(7)
+    assert pooled.mean.estimate == pytest.approx(2) and pooled.weights == pytest.approx((0.5, 0.5))
+    assert pooled.mean.deviation**2 == pytest.approx(8 / 2)
+    assert pooled.mean.high == pytest.approx(2 + stats.t(1).ppf(0.975) * 2)
 
 
 def test_without_heterogeneity_precise_corpora_count_more_and_the_interval_is_no_narrower():
-    found = metrics.random_effects([measured(1.0, 1.0), measured(1.0, 0.5), measured(1.0, 2.0)])
-    assert found.between == 0
-    assert found.weights == pytest.approx(np.array([1, 4, 0.25]) / 5.25)
-    assert found.mean.deviation**2 == pytest.approx(1 / 5.25)
+    pooled = metrics.random_effects([measured(1.0, 1.0), measured(1.0, 0.5), measured(1.0, 2.0)])
+    assert pooled.between == 0
+    assert pooled.weights == pytest.approx(np.array([1, 4, 0.25]) / 5.25)
+    assert pooled.mean.deviation**2 == pytest.approx(1 / 5.25)
 
 
 @pytest.mark.parametrize(("corpora", "between"), [(3, 0.0), (4, 1.0), (8, 1.0)])
@@ -226,10 +226,12 @@ def named(**p_values):
 
 
 def test_a_fixed_sequence_stops_at_the_first_that_fails_and_the_rest_is_a_family_of_its_own():
-    found = metrics.corrected(named(a=0.01, b=0.2, c=0.03, d=0.02, e=0.04), first=("a", "b", "c"))
-    assert [found[name].corrected_p for name in "abc"] == [0.01, 0.2, 0.2]
-    assert [found[name].corrected_p for name in "de"] == [0.04, 0.04]
-    assert [one.p for one in found.values()] == [0.01, 0.2, 0.03, 0.02, 0.04]
+    corrected = metrics.corrected(
+        named(a=0.01, b=0.2, c=0.03, d=0.02, e=0.04), first=("a", "b", "c")
+    )
+    assert [corrected[name].corrected_p for name in "abc"] == [0.01, 0.2, 0.2]
+    assert [corrected[name].corrected_p for name in "de"] == [0.04, 0.04]
+    assert [one.p for one in corrected.values()] == [0.01, 0.2, 0.03, 0.02, 0.04]
 
 
 def test_some_null_of_a_family_is_claimed_no_more_often_than_the_level():
@@ -237,22 +239,22 @@ def test_some_null_of_a_family_is_claimed_no_more_often_than_the_level():
 
     def claimed():
         scores = drawn(generator, seeds=4)
-        found = {name: metrics.difference(scores, name, "plain") for name in NAMES[1:]}
-        return min(one.corrected_p for one in metrics.corrected(found).values()) < 0.05
+        tests = {name: metrics.difference(scores, name, "plain") for name in NAMES[1:]}
+        return min(one.corrected_p for one in metrics.corrected(tests).values()) < 0.05
 
     assert 0.02 < np.mean([claimed() for _ in range(500)]) < 0.07
 
 
 def test_the_minimum_detectable_effect_is_that_of_the_strictest_step():
     scores = drawn(np.random.default_rng(17))
-    found = {name: metrics.difference(scores, name, "plain") for name in NAMES[1:]}
-    among = metrics.corrected(found, first=("a",))
-    assert among["a"] == found["a"]
+    alone = {name: metrics.difference(scores, name, "plain") for name in NAMES[1:]}
+    among = metrics.corrected(alone, first=("a",))
+    assert among["a"] == alone["a"]
     for name in NAMES[2:]:
         strict = metrics.difference(scores, name, "plain", alpha=0.05 / 4)
         seen = strict.minimum_detectable_effect
         assert among[name].minimum_detectable_effect == pytest.approx(seen)
-        assert seen > found[name].minimum_detectable_effect
+        assert seen > alone[name].minimum_detectable_effect
 
 
 # Scores with statistics: sentences and seeds together
@@ -293,26 +295,26 @@ def test_the_sentence_part_of_a_mean_has_a_closed_form(seeds):
     drawn = metrics.paired_bootstrap(systems["a"], systems["plain"])
     assert drawn.between_seeds**2 == pytest.approx(around / 100, rel=0.05)
     assert drawn.deviation**2 == pytest.approx(apart.mean(0).var() / 100, rel=0.05)
-    found = metrics.sentence_variance(systems["a"], systems["plain"], resamples=10_000)
-    assert found == pytest.approx(expected, rel=0.05)
+    variance = metrics.sentence_variance(systems["a"], systems["plain"], resamples=10_000)
+    assert variance == pytest.approx(expected, rel=0.05)
 
 
 @pytest.mark.parametrize("luck", [{"suits": 1.0}, {"model": 0.3}, {"suits": 0.5, "model": 0.1}])
 def test_a_null_is_claimed_no_more_often_than_the_level_by_whatever_luck(luck):
     generator = np.random.default_rng(21)
-    found = [
+    claims = [
         metrics.compare(systems_of(generator, 3, **luck), "plain", resamples=100)["a"].p < 0.05
         for _ in range(600)
     ]
-    assert np.mean(found) < 0.05 + 2.5 * (0.05 * 0.95 / 600) ** 0.5
+    assert np.mean(claims) < 0.05 + 2.5 * (0.05 * 0.95 / 600) ** 0.5
 
 
 def test_what_is_compared_is_the_two_way_model_with_its_sentence_part():
     systems = systems_of(np.random.default_rng(22), 4, suits=1.0, model=0.2, effect=0.5)
-    found = metrics.compare(systems, "plain", resamples=500)
-    assert [*found] == ["a", "b", "c"]
+    compared = metrics.compare(systems, "plain", resamples=500)
+    assert [*compared] == ["a", "b", "c"]
     scores = metrics.Scores.of({name: [x.value for x in one] for name, one in systems.items()})
-    for name, one in found.items():
+    for name, one in compared.items():
         part = metrics.sentence_variance(systems[name], systems["plain"], resamples=500)
         assert one == metrics.difference(scores, name, "plain", sentence_variance=part)
         assert one.sentence_variance == part > 0
@@ -320,11 +322,11 @@ def test_what_is_compared_is_the_two_way_model_with_its_sentence_part():
 
 def test_one_seed_compares_two_models_and_says_so():
     systems = systems_of(np.random.default_rng(23), 1, effect=0.6)
-    found = metrics.compare(systems, "plain", resamples=1000)["a"]
-    assert found.test == "sentences" and found.degrees == 99
+    one = metrics.compare(systems, "plain", resamples=1000)["a"]
+    assert one.test == "sentences" and one.degrees == 99
     swaps = metrics.approximate_randomisation(systems["a"], systems["plain"], resamples=1000)
-    assert (found.p, found.corrected_p, found.estimate) == (swaps.p, swaps.p, swaps.difference)
-    assert found.low > 0 and found.p < 0.05
+    assert (one.p, one.corrected_p, one.estimate) == (swaps.p, swaps.p, swaps.difference)
+    assert one.low > 0 and one.p < 0.05
     same = metrics.compare({"plain": systems["plain"], "a": systems["plain"]}, "plain")["a"]
     assert (same.estimate, same.p, same.low, same.high) == (0, 1, 0, 0)
 

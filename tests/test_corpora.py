@@ -173,14 +173,14 @@ def test_knobs_that_make_no_sense_are_refused_before_any_file_is_touched(knobs, 
 @pytest.fixture
 def piped(monkeypatch):
     """Give a function that pipes bytes into standard input."""
-    monkeypatch.setattr(reading, "_spooled", {})
+    monkeypatch.setattr(reading, "spooled", {})
 
     def pipe(data, terminal=False):
         stream = SimpleNamespace(buffer=io.BytesIO(data), isatty=lambda: terminal)
         monkeypatch.setattr(sys, "stdin", stream)
 
     yield pipe
-    for copy in reading._spooled.values():
+    for copy in reading.spooled.values():
         copy.close()
 
 
@@ -504,8 +504,8 @@ def test_any_pairs_in_two_files_are_read_back(pairs, size, form, last):
     with blocks_of(size) as folder:
         sides = ("\n".join(side).encode() + b"\n" * last for side in zip(*pairs, strict=True))
         files = [write(folder / f"{n}{form}", COMPRESS[form](side)) for n, side in enumerate(sides)]
-        found = list(Files(train=tuple(files)).pairs("train"))
-        assert [(pair.source, pair.target) for pair in found] == pairs
+        read = list(Files(train=tuple(files)).pairs("train"))
+        assert [(pair.source, pair.target) for pair in read] == pairs
 
 
 @settings(max_examples=100, deadline=None, derandomize=True)
@@ -517,8 +517,8 @@ def test_any_pairs_in_tsv_are_read_back(pairs, size, form):
     with blocks_of(size) as folder:
         text = "".join(f"{one}\t{other}\n" for one, other in pairs).encode()
         path = write(folder / f"x.tsv{form}", COMPRESS[form](text))
-        found = [(p.source, p.target) for p in Files(train=(path,), empty="drop").pairs("train")]
-        assert found == [pair for pair in pairs if pair[0].strip() and pair[1].strip()]
+        read = [(p.source, p.target) for p in Files(train=(path,), empty="drop").pairs("train")]
+        assert read == [pair for pair in pairs if pair[0].strip() and pair[1].strip()]
 
 
 @settings(max_examples=100, deadline=None, derandomize=True)
@@ -531,8 +531,8 @@ def test_any_pairs_in_jsonl_are_read_back(pairs, size, form, ascii):
             for one, other in pairs
         )
         path = write(folder / f"x.jsonl{form}", COMPRESS[form](text.encode()))
-        found = Files(train=(path,)).pairs("train")
-        assert [(pair.source, pair.target) for pair in found] == pairs
+        read = Files(train=(path,)).pairs("train")
+        assert [(pair.source, pair.target) for pair in read] == pairs
 
 
 @settings(max_examples=100, deadline=None, derandomize=True)
@@ -940,12 +940,12 @@ def test_multi30k_is_found_under_either_naming(tmp_path):
 def test_reddit_is_drawn_without_overlap_and_short(tmp_path):
     corpus = build("reddit", tmp_path)
     pairs = {split: list(corpus.pairs(split)) for split in corpus.splits()}
-    assert {split: len(found) for split, found in pairs.items()} == {
+    assert {split: len(drawn_pairs) for split, drawn_pairs in pairs.items()} == {
         "train": 20,
         "valid": 4,
         "test": 5,
     }
-    posts = [{pair.source for pair in found} for found in pairs.values()]
+    posts = [{pair.source for pair in drawn_pairs} for drawn_pairs in pairs.values()]
     assert not posts[0] & posts[1] and not posts[0] & posts[2] and not posts[1] & posts[2]
     assert not any("long" in pair.source + pair.target for p in pairs.values() for pair in p)
     assert any(pair.target.endswith("from test") for pair in pairs["train"])
@@ -993,11 +993,11 @@ def test_tatoeba_groups_never_cross_splits(tmp_path):
     write(tmp_path / "fra.txt", "\n".join(lines) + "\n")
     corpus = corpora.Tatoeba(path=tmp_path, valid=30, test=42)
     pairs = {split: list(corpus.pairs(split)) for split in corpus.splits()}
-    assert [len(found) for found in pairs.values()] == [300 - 72, 30, 42]
+    assert [len(split_pairs) for split_pairs in pairs.values()] == [300 - 72, 30, 42]
     for side in ("source", "target"):
         seen = Counter()
-        for found in pairs.values():
-            seen.update({drawn._bare(getattr(pair, side)) for pair in found})
+        for split_pairs in pairs.values():
+            seen.update({drawn.bare(getattr(pair, side)) for pair in split_pairs})
         assert max(seen.values()) == 1, seen.most_common(3)
 
 
@@ -1160,7 +1160,7 @@ def test_every_turn_of_the_dialogue_can_be_filled():
         for turn in openings + responses:
             for slot in re.findall(r"\{(\w+)\}", turn):
                 filled = {"person": "Anna"}
-                dialogue._fill(slot, filled, Last(1))
+                dialogue.fill(slot, filled, Last(1))
                 assert slot in filled
     assert len(dialogue.TURNS) >= 30
 
@@ -1191,9 +1191,9 @@ def test_the_dialogue_knows_its_facts(talk):
 
 def the(name, determiner="the", meant="", **rest):
     """Find a noun by its German name, and say which where two have it."""
-    found = [noun for noun in meaning.NOUNS if noun.german == name and meant in noun.english]
+    nouns = [noun for noun in meaning.NOUNS if noun.german == name and meant in noun.english]
     adjectives = tuple((adjective(word), top) for word, top in rest.pop("adjectives", ()))
-    return meaning.Phrase(found[0], determiner, adjectives=adjectives, **rest)
+    return meaning.Phrase(nouns[0], determiner, adjectives=adjectives, **rest)
 
 
 def adjective(word):
@@ -1204,12 +1204,12 @@ def says(subject, verb, *objects, **rest):
     """Make a clause of a verb, given as `essen/eat`."""
     de, en = verb.split("/")
     for usage in meaning.VERBS:
-        for found in (v for row in usage.verbs for v in row):
-            fits = found.prefix + found.german == de and len(usage.slots) == len(objects)
-            if fits and found.english[0] == en:
+        for verb in (v for row in usage.verbs for v in row):
+            fits = verb.prefix + verb.german == de and len(usage.slots) == len(objects)
+            if fits and verb.english[0] == en:
                 slots = zip(usage.slots, objects, strict=True)
                 swapped = "<" in usage.marks
-                return meaning.Clause(subject, found, tuple(slots), swapped=swapped, **rest)
+                return meaning.Clause(subject, verb, tuple(slots), swapped=swapped, **rest)
     raise AssertionError(verb)
 
 
@@ -1691,20 +1691,20 @@ ENDINGS = {
 
 def genders():
     """Map every form of every noun to the genders it can have; p is the plural."""
-    found = {}
+    forms = {}
     for noun in meaning.NOUNS:
         if noun.gender != "p":
-            found.setdefault(noun.german, set()).add(noun.gender)
+            forms.setdefault(noun.german, set()).add(noun.gender)
         if noun.weak:
-            found.setdefault(noun.plural, set()).add("m")
+            forms.setdefault(noun.plural, set()).add("m")
         elif noun.gender in "mn" and "person" in noun.kinds:  # who own things: des Mannes
-            found.setdefault(noun.german + "s", set()).add(noun.gender)
-            found.setdefault(noun.german + "es", set()).add(noun.gender)
+            forms.setdefault(noun.german + "s", set()).add(noun.gender)
+            forms.setdefault(noun.german + "es", set()).add(noun.gender)
         if noun.plural:
-            found.setdefault(noun.plural, set()).add("p")
+            forms.setdefault(noun.plural, set()).add("p")
             if not noun.plural.endswith(("n", "s")):
-                found.setdefault(noun.plural + "n", set()).add("p")
-    return found
+                forms.setdefault(noun.plural + "n", set()).add("p")
+    return forms
 
 
 def test_every_article_and_adjective_agrees_with_its_noun(german_text):
@@ -1742,7 +1742,7 @@ def finite_forms():
     for helper in ("haben", "sein", "werden", *german.PAST, "möchten", "sollen"):
         for past in (False, True) if helper in german.PAST else (False,):
             for person, plural in ((1, False), (2, False), (3, False), (3, True)):
-                forms.add(german.finite(german._helper(helper), past, person, plural))
+                forms.add(german.finite(german.auxiliary(helper), past, person, plural))
     return forms
 
 

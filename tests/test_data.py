@@ -371,16 +371,16 @@ def test_a_made_pair_is_trained_on_but_teaches_no_vocabulary(tmp_path):
     for split in ("train", "valid"):
         (tmp_path / f"{split}.jsonl").write_text("\n".join(map(json.dumps, lines)))
     words = data.Settings(vocabulary=text.Words(min_count=1))
-    found = {}
+    pieces = {}
     for made in ("of", ""):
         corpus = corpora.Files(
             path=tmp_path, languages=("de", "en"), weight="weight", made=made
         )  # fmt: skip
         store = data.prepare(corpus, words, tmp_path / "prepared", name="made")
-        found[made] = store.codecs[0].vocabulary.pieces
+        pieces[made] = store.codecs[0].vocabulary.pieces
         assert store.pairs("train").weight.tolist() == [1.0, 0.5]
-    assert "Quark " in found[""]
-    assert sorted(found["of"]) == ["Haus ", "a ", "ein ", "house "]
+    assert "Quark " in pieces[""]
+    assert sorted(pieces["of"]) == ["Haus ", "a ", "ein ", "house "]
 
 
 # Any corpus, end to end
@@ -547,11 +547,11 @@ def prepare_fuzzed(case, folder):
     assert stay is not None, "a corpus with a fault was taken"
     store.verify()
     for split, pairs in stay.items():
-        numbers, found = store.manifest["statistics"][split], store.pairs(split)
-        assert len(found.source) == len(found.target) == len(pairs) == numbers["pairs"]
+        numbers, stored = store.manifest["statistics"][split], store.pairs(split)
+        assert len(stored.source) == len(stored.target) == len(pairs) == numbers["pairs"]
         assert numbers["read"] == len(truth[split]) == len(pairs) + sum(numbers["dropped"].values())
         for number, (side, codec) in enumerate(
-            zip((found.source, found.target), store.codecs, strict=True)
+            zip((stored.source, stored.target), store.codecs, strict=True)
         ):
             for i, pair in enumerate(pairs):
                 ids, line = side[i], pair[number]

@@ -87,9 +87,9 @@ def sources(lengths, seed=0, vocabulary=20, padding=0):
     return ids, mask
 
 
-def assert_same(found, wanted):
-    assert [[h.ids for h in s] for s in found] == [[h.ids for h in s] for s in wanted]
-    for a, b in zip(itertools.chain(*found), itertools.chain(*wanted), strict=True):
+def assert_same(searched, wanted):
+    assert [[h.ids for h in s] for s in searched] == [[h.ids for h in s] for s in wanted]
+    for a, b in zip(itertools.chain(*searched), itertools.chain(*wanted), strict=True):
         assert a.finished == b.finished
         assert a.log_probability == pytest.approx(b.log_probability, abs=1e-9)
         assert a.score == pytest.approx(b.score, abs=1e-9)
@@ -126,9 +126,9 @@ def test_padding_and_batch_size_change_no_output(name, search):
 def test_log_probabilities_are_those_of_teacher_forcing(name, search):
     ends = set()
     for model, ids, mask in cases(name):
-        found = search.search(model, ids, mask)
+        searched = search.search(model, ids, mask)
         model.eval()
-        for row, hypotheses in enumerate(found):
+        for row, hypotheses in enumerate(searched):
             for h in hypotheses:
                 ends.add(h.finished)
                 target = torch.tensor([[*h.ids, *([EOS] if h.finished else [])]])
@@ -151,9 +151,9 @@ def test_log_probabilities_are_those_of_teacher_forcing(name, search):
 @every_search
 def test_outputs_keep_to_their_limits_and_to_words(name, search):
     ids, mask = sources([7, 2, 5, 9, 3])
-    found = search.search(built(name), ids, mask)
+    searched = search.search(built(name), ids, mask)
     limits = (search.max_ratio * mask.sum(1) + search.max_extra).long().tolist()
-    for hypotheses, limit in zip(found, limits, strict=True):
+    for hypotheses, limit in zip(searched, limits, strict=True):
         assert len(hypotheses) == getattr(search, "n_best", 1)
         for h in hypotheses:
             assert len(h.ids) < limit if h.finished else len(h.ids) == limit
@@ -222,20 +222,20 @@ def test_bad_sources_and_damaged_models_are_refused_in_one_line(search):
 
 def enumerated(model, source, limit, power):
     """Return all finished outputs of one sentence, scored one by one, the best first."""
-    found = []
+    finished = []
     size = model.table.shape[2]
 
     def go(ids, total):
         last = ids[-1] if ids else text.BOS
         row = model.table[source[0], min(len(ids), 3), last].log_softmax(0)
         end = total + row[EOS].item()
-        found.append((end / (len(ids) + 1) ** power, ids))
+        finished.append((end / (len(ids) + 1) ** power, ids))
         if len(ids) + 1 < limit:
             for word in range(UNK, size):
                 go((*ids, word), total + row[word].item())
 
     go((), 0.0)
-    return sorted(found, key=lambda one: -one[0])
+    return sorted(finished, key=lambda one: -one[0])
 
 
 @pytest.mark.parametrize("power", [0.0, 0.6, 1.0, 2.5])
@@ -290,18 +290,20 @@ def test_a_batched_beam_that_stops_early_is_a_plain_beam(seed, size, n_best, pow
 
 def test_open_hypotheses_count_only_where_too_few_have_ended():
     never = constant([0.0, 0.0, -math.inf, 0.0, 1.0, 0.5])
-    (found,) = decoding.Beam(size=3, n_best=2, max_ratio=0, max_extra=4).search(
+    (hypotheses,) = decoding.Beam(size=3, n_best=2, max_ratio=0, max_extra=4).search(
         never, *sources([1], vocabulary=6)
     )
-    assert [(h.ids, h.finished) for h in found] == [
+    assert [(h.ids, h.finished) for h in hypotheses] == [
         ((4, 4, 4, 4), False),
         ((4, 4, 4, 5), False),
     ]
     seldom = constant([0.0, 0.0, -2.0, 0.0, 1.0, 0.5])
-    (found,) = decoding.Beam(size=4, n_best=4, max_ratio=0, max_extra=2).search(
+    (hypotheses,) = decoding.Beam(size=4, n_best=4, max_ratio=0, max_extra=2).search(
         seldom, *sources([1], vocabulary=6)
     )
-    assert [h.finished for h in found] == sorted((h.finished for h in found), reverse=True)
+    assert [h.finished for h in hypotheses] == sorted(
+        (h.finished for h in hypotheses), reverse=True
+    )
     search = decoding.Beam(size=6, n_best=1, max_ratio=0, max_extra=2)
     ((only,),) = search.search(seldom, *sources([1], vocabulary=6))
     assert only.finished
@@ -312,8 +314,10 @@ def test_ties_go_to_the_lower_id():
     source = sources([1, 1], vocabulary=8)
     ((h,), _) = decoding.Greedy(max_ratio=0, max_extra=3).search(tied, *source)
     assert h.ids == (4, 4, 4)
-    (found, _) = decoding.Beam(size=3, n_best=3, max_ratio=0, max_extra=2).search(tied, *source)
-    assert [h.ids for h in found] == [(4, 4), (4, 5), (4, 6)]
+    (hypotheses, _) = decoding.Beam(size=3, n_best=3, max_ratio=0, max_extra=2).search(
+        tied, *source
+    )
+    assert [h.ids for h in hypotheses] == [(4, 4), (4, 5), (4, 6)]
     words = decoding.Sampling(top_k=2).draw(torch.zeros(2, 5), torch.tensor([0.0, 0.999]))
     assert words.tolist() == [0, 1]
 
@@ -365,8 +369,8 @@ def distribution(search, logits):
     ],
 )
 def test_words_are_drawn_from_the_distribution_asked_for(knobs, wanted):
-    found = distribution(decoding.Sampling(**knobs), np.log([0.1, 0.4, 0.2, 0.3]))
-    torch.testing.assert_close(found.double(), torch.tensor(wanted).double(), atol=1e-4, rtol=0)
+    drawn = distribution(decoding.Sampling(**knobs), np.log([0.1, 0.4, 0.2, 0.3]))
+    torch.testing.assert_close(drawn.double(), torch.tensor(wanted).double(), atol=1e-4, rtol=0)
 
 
 def test_the_ends_of_the_unit_interval_draw_words_that_have_a_probability():
@@ -381,9 +385,9 @@ def test_whole_samples_come_as_often_as_they_are_probable():
     count = 4_000
     ids = torch.tensor([[4, EOS]]).expand(count, -1)
     search = decoding.Sampling(max_ratio=0, max_extra=3)
-    found = search.search(model, ids, torch.ones_like(ids, dtype=torch.bool))
+    sampled = search.search(model, ids, torch.ones_like(ids, dtype=torch.bool))
     seen, chance = {}, {}
-    for (h,) in found:
+    for (h,) in sampled:
         seen[h.ids] = seen.get(h.ids, 0) + 1
         chance[h.ids] = math.exp(h.log_probability)
     # The start and padding symbols have a probability, but are not drawn.
@@ -407,15 +411,15 @@ def test_draws_depend_on_the_seed_the_place_and_the_sample():
     model, (ids, mask) = markov(), sources([4] * 6)
     ids[:] = ids[0]
     search = decoding.Sampling(n_best=3)
-    found = search.search(model, ids, mask)
-    assert len({h.ids for s in found for h in s}) > 6
-    assert search.search(model, ids, mask) == found
-    assert search.search(model, ids, mask, [9, 8, 7, 6, 5, 4]) != found
-    assert search.search(model, ids[:2], mask[:2], [5, 2]) == [found[5], found[2]]
-    assert decoding.Sampling(n_best=3, seed=2).search(model, ids, mask) != found
+    sampled = search.search(model, ids, mask)
+    assert len({h.ids for s in sampled for h in s}) > 6
+    assert search.search(model, ids, mask) == sampled
+    assert search.search(model, ids, mask, [9, 8, 7, 6, 5, 4]) != sampled
+    assert search.search(model, ids[:2], mask[:2], [5, 2]) == [sampled[5], sampled[2]]
+    assert decoding.Sampling(n_best=3, seed=2).search(model, ids, mask) != sampled
     fewer = decoding.Sampling(n_best=1).search(model, ids, mask)
-    assert all(one[0] in three for one, three in zip(fewer, found, strict=True))
-    for hypotheses in found:
+    assert all(one[0] in three for one, three in zip(fewer, sampled, strict=True))
+    for hypotheses in sampled:
         assert [h.score for h in hypotheses] == sorted((h.score for h in hypotheses), reverse=True)
 
 
@@ -509,9 +513,9 @@ def test_batches_and_windows_change_no_output(search):
     both = codec(), codec()
     wanted = list(writer(both).texts(LINES * 3, search))
     for sizes in ({"sentences": 1}, {"tokens": 1}, {"window": 1}, {"window": 5, "tokens": 30}):
-        found = list(writer(both, **sizes).texts(iter(LINES * 3), search))
-        assert [[t.text for t in s] for s in found] == [[t.text for t in s] for s in wanted]
-        hypotheses = [[[t.hypothesis for t in s] for s in ts] for ts in (found, wanted)]
+        texts = list(writer(both, **sizes).texts(iter(LINES * 3), search))
+        assert [[t.text for t in s] for s in texts] == [[t.text for t in s] for s in wanted]
+        hypotheses = [[[t.hypothesis for t in s] for s in ts] for ts in (texts, wanted)]
         assert_same(*hypotheses)
 
 
@@ -549,7 +553,7 @@ def test_batches_are_bounded_and_hold_every_line_once():
     draw = np.random.default_rng(0)
     ids = [np.zeros(n, np.int32) for n in draw.integers(0, 40, 300)]
     sizes = decoding.Batching(sentences=16, tokens=200)
-    parts = list(decoding._parts(ids, sizes))
+    parts = list(decoding.batched(ids, sizes))
     assert sorted(itertools.chain(*parts)) == [i for i in range(300) if len(ids[i])]
     for part in parts:
         assert len(part) <= 16

@@ -58,16 +58,13 @@ def test_a_kind_of_job_that_was_added_is_done_once(added, tmp_path):
     plan = trials.Plan.load("demo")
     known = state.State(plan, Layout(tmp_path), retry=True)
     job = Job("note", "toy", "toy-de-en", ("seed=1",))
-    known.corpora[known.source(job)] = state.Corpus(fingerprint="c")
-    assert known.ready([job]) == [job]
+    known.corpora[job.source] = state.Corpus(fingerprint="c")
+    assert [*known.ready([job]).values()] == [job]
     order = work.Order(
         job=job,
         key=known.key(job),
         identifier=known.identifier(job),
-        root=tmp_path,
-        metrics=(),
-        threads=1,
-        device="cpu",
+        layout=known.layout,
     )
     known.learn(job, order(lambda: False))
-    assert known.done(job) and known.ready([job]) == [] and known.failure(job) is None
+    assert known.done(job) and known.ready([job]) == {} and known.failure(job) is None

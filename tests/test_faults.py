@@ -20,16 +20,16 @@ def test_generic_answers_of_a_dialogue_model_pass():
 
 @pytest.mark.parametrize("constant", ["i do not know .", "yes"])
 def test_a_constant_answer_is_found(constant):
-    found = metrics.degenerate([constant] * 98 + ["no", "well"], REFERENCES, SOURCES)
-    assert found is not None and found.kind == "constant"
-    assert str(found) == f"100 outputs have only 3 different lines, such as {constant!r}"
+    fault = metrics.degenerate([constant] * 98 + ["no", "well"], REFERENCES, SOURCES)
+    assert fault is not None and fault.kind == "constant"
+    assert str(fault) == f"100 outputs have only 3 different lines, such as {constant!r}"
 
 
 def test_few_answers_are_right_where_there_are_few_right_ones():
     labels = ["good" if n % 3 else "bad" for n in range(100)]
     assert metrics.degenerate(labels, labels, SOURCES) is None
-    found = metrics.degenerate(["good"] * 100, labels, SOURCES)
-    assert found is not None and found.kind == "constant"
+    fault = metrics.degenerate(["good"] * 100, labels, SOURCES)
+    assert fault is not None and fault.kind == "constant"
 
 
 def test_one_source_over_and_over_may_have_one_answer():
@@ -37,17 +37,17 @@ def test_one_source_over_and_over_may_have_one_answer():
 
 
 def test_empty_outputs_are_found():
-    found = metrics.degenerate([""] * 60 + REFERENCES[60:], REFERENCES, SOURCES)
-    assert found is not None and found.kind == "empty"
-    assert str(found) == "60 of 100 outputs are empty"
+    fault = metrics.degenerate([""] * 60 + REFERENCES[60:], REFERENCES, SOURCES)
+    assert fault is not None and fault.kind == "empty"
+    assert str(fault) == "60 of 100 outputs are empty"
 
 
 @pytest.mark.parametrize("tail", [" a a a a a a a a", ",,,,,,,,,,,,,,,", " the cat" * 9])
 def test_endless_repetitions_are_found(tail):
     looping = [f"{n}{tail}" for n in range(100)]
-    found = metrics.degenerate(looping, REFERENCES, SOURCES)
-    assert found is not None and found.kind == "repetitive"
-    assert "100 of 100 outputs repeat themselves" in str(found)
+    fault = metrics.degenerate(looping, REFERENCES, SOURCES)
+    assert fault is not None and fault.kind == "repetitive"
+    assert "100 of 100 outputs repeat themselves" in str(fault)
 
 
 def test_repetitions_that_references_have_too_are_no_fault():

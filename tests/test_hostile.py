@@ -103,9 +103,8 @@ class Sandbox:
         prepared = data.prepare(corpus, SETTINGS, self.templates, name="toy")
         prepared.folder.rename(self.templates / "prepared")
         resolved = recipes.load("toy-de-en", TINY)
-        following.train(
-            resolved, folder=self.templates / "run", prepared_root=self.templates / "data"
-        )
+        self.place = following.Place(prepared=self.templates / "data")
+        following.train(resolved, self.place, folder=self.templates / "run")
 
     def restore(self):
         """Put the files that nothing may touch as they were."""
@@ -208,9 +207,8 @@ def _run(sandbox, draw):
         if resumed:
             (folder / "result.json").unlink(missing_ok=True)
             resolved = recipes.load("toy-de-en", TINY)
-            root = sandbox.templates / "data"
             with contextlib.suppress(training.NotFinite):
-                following.train(resolved, folder=folder, prepared_root=root)
+                following.train(resolved, sandbox.place, folder=folder)
         else:
             runs.Run.open(folder).metrics()
             training.outcome(runs.Run.open(folder))
@@ -237,7 +235,7 @@ def _forge(draw, folder, path):
     with contextlib.suppress(ValueError, RecursionError):
         if path.name == "codec.json":
             content.pop("format", None)
-            signed = {"format": text.codec.FORMAT, "sha256": text.codec._digest(content)}
+            signed = {"format": text.codec.FORMAT, "sha256": text.codec.digest_of(content)}
             path.write_text(json.dumps(signed | content), "utf-8")
             codec = text.Codec.load(path.parent)
             header = storage.parse((folder / "run.json").read_bytes(), runs.FORMAT)

@@ -318,8 +318,8 @@ def test_losses_evaluated_together_equal_those_evaluated_alone():
 
 
 def test_losses_evaluated_together_pass_over_the_vocabulary_once(monkeypatch):
-    passes, chunks = [], losses.reading._chunks
-    monkeypatch.setattr(losses.reading, "_chunks", lambda *a: passes.append(0) or chunks(*a))
+    passes, chunks = [], losses.reading.logits_of
+    monkeypatch.setattr(losses.reading, "logits_of", lambda *a: passes.append(0) or chunks(*a))
     output, batch = example()
     values = losses.evaluate(SINGLE, output, batch)
     assert len(passes) == 1
@@ -398,8 +398,8 @@ def test_the_logits_are_stored_only_if_they_are_to_be_kept(keep):
     everything = sum(lengths) * vocabulary
     assert (sum(sizes) > everything) == (keep > 0)
     assert keep > 0 or sum(sizes) < everything / 2 + 2 * parameters
-    found = next(n for n in nodes(values[0].grad_fn) if hasattr(n, "picked"))
-    picked = [x for chunks in found.picked for chunk in chunks for x in vars(chunk).values()]
+    node = next(n for n in nodes(values[0].grad_fn) if hasattr(n, "picked"))
+    picked = [x for chunks in node.picked for chunk in chunks for x in vars(chunk).values()]
     assert sum(x.numel() for x in picked) < everything / 4
 
 
@@ -442,8 +442,8 @@ def soft_vectors(output, batch, **knobs):
 def test_a_dense_soft_prediction_is_the_expected_word_vector(temperature):
     output, batch = example()
     expected = losses.soft_predictions(output.logits, output.embeddings, temperature)
-    found = soft_vectors(output, batch, temperature=temperature, drop=0.0)
-    close([found], [expected[batch.target_mask]])
+    vectors = soft_vectors(output, batch, temperature=temperature, drop=0.0)
+    close([vectors], [expected[batch.target_mask]])
 
 
 @settings(deadline=None, max_examples=50)
@@ -468,7 +468,7 @@ def test_a_sparse_soft_prediction_is_as_near_as_it_drops_little(
 
 def test_tokens_are_sparse_where_little_is_dropped_and_dense_otherwise():
     output, batch = example()
-    found = soft_vectors(output, batch, **SPARSE)
+    vectors = soft_vectors(output, batch, **SPARSE)
     shares = output.logits[batch.target_mask].softmax(1)
     kept = shares * (shares > SPARSE["threshold"])
     dropped = 1 - kept.sum(1, keepdim=True)
@@ -476,7 +476,7 @@ def test_tokens_are_sparse_where_little_is_dropped_and_dense_otherwise():
     dense = shares @ output.embeddings
     few = dropped <= SPARSE["drop"]
     assert 0.2 < few.double().mean() < 0.8
-    close([found], [torch.where(few, sparse, dense)])
+    close([vectors], [torch.where(few, sparse, dense)])
 
 
 def confident(vocabulary=8000, size=64, lengths=(12, 20, 9, 16)):
@@ -534,7 +534,7 @@ def test_entries_above_a_bound_are_found_in_order(seed, rows, columns):
     values = torch.rand(rows, columns, generator=torch.Generator().manual_seed(seed))
     bound = values[:, :1]
     expected = (values > bound).flatten().nonzero()[:, 0]
-    assert torch.equal(losses.reading._places_above(values, bound), expected)
+    assert torch.equal(losses.reading.places_above(values, bound), expected)
 
 
 # Distances

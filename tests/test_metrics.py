@@ -386,8 +386,8 @@ def test_a_test_on_every_metric_is_repeatable_and_symmetric(name, test):
 @pytest.mark.parametrize("test", [metrics.approximate_randomisation, metrics.paired_bootstrap])
 def test_a_system_does_not_differ_from_itself(test):
     a = [metrics.score("bleu", *corpus(seed=s)) for s in range(2)]
-    found = test(a, a, resamples=200)
-    assert (found.difference, found.p, found.deviation) == (0, 1, 0)
+    tested = test(a, a, resamples=200)
+    assert (tested.difference, tested.p, tested.deviation) == (0, 1, 0)
 
 
 def test_equals_are_not_told_apart_by_rounding():
@@ -418,11 +418,11 @@ def test_randomisation_is_scipys_permutation_test():
         n_resamples=np.inf,
         vectorized=True,
     )
-    found = metrics.approximate_randomisation(means(a), means(b), resamples=20_000)
-    assert found.difference == pytest.approx(exact.statistic)
-    assert found.deviation == pytest.approx(exact.null_distribution.std(), rel=0.02)
+    tested = metrics.approximate_randomisation(means(a), means(b), resamples=20_000)
+    assert tested.difference == pytest.approx(exact.statistic)
+    assert tested.deviation == pytest.approx(exact.null_distribution.std(), rel=0.02)
     error = math.sqrt(exact.pvalue * (1 - exact.pvalue) / 20_000)
-    assert found.p == pytest.approx(exact.pvalue, abs=4 * error + 1e-4)
+    assert tested.p == pytest.approx(exact.pvalue, abs=4 * error + 1e-4)
 
 
 @pytest.mark.parametrize("name", ["bleu", "chrf"])
@@ -449,12 +449,12 @@ def test_p_values_are_near_those_of_sacrebleu(name, noise):
 def test_bootstrap_is_scipys_standard_error():
     draw = np.random.default_rng(4)
     a, b = draw.normal(0.1, 1, (3, 80)), draw.normal(0, 1, (3, 80))
-    found = metrics.paired_bootstrap(means(a), means(b), resamples=20_000)
+    tested = metrics.paired_bootstrap(means(a), means(b), resamples=20_000)
     per_sentence = (a - b).mean(0)
     error = per_sentence.std() / math.sqrt(80)
-    assert found.deviation == pytest.approx(error, rel=0.02)
+    assert tested.deviation == pytest.approx(error, rel=0.02)
     expected = 2 * scipy.stats.norm.sf(abs(per_sentence.mean()) / error)
-    assert found.p == pytest.approx(expected, abs=0.02)
+    assert tested.p == pytest.approx(expected, abs=0.02)
 
 
 # Calibration

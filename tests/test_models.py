@@ -90,11 +90,11 @@ def pairs_of(lengths=LENGTHS, seed=0, lowest=4, highest=VOCABULARY):
 
 def by_steps(model, batch, state=None):
     state = state or model.encode(batch.source, batch.source_mask)
-    found = []
+    steps = []
     for words in batch.decoder_input.unbind(1):
         logits, state = model.step(state, words)
-        found.append(logits)
-    return torch.stack(found, 1)
+        steps.append(logits)
+    return torch.stack(steps, 1)
 
 
 def close(a, b, tolerance=1e-9):
@@ -164,8 +164,8 @@ def test_states_of_rows_are_selected_and_reordered(name, knobs):
     words, order = torch.tensor([4, 5, 6]), torch.tensor([2, 2, 0])
     _, same = model.step(same, words)
     expected, _ = model.step(same.select(order), words)
-    found, _ = model.step(same.reorder(order), words)
-    close(found, expected)
+    again, _ = model.step(same.reorder(order), words)
+    close(again, expected)
 
 
 @every_variant
@@ -205,8 +205,8 @@ def test_gradients_are_those_of_finite_differences(name):
                 values.append(loss())
                 parameter.sub_(direction, alpha=sign * 1e-5)
         expected = (values[0] - values[1]) / 2e-5
-        found = (parameter.grad * direction).sum()
-        assert math.isclose(found, expected, rel_tol=1e-5, abs_tol=1e-5), label
+        gradient = (parameter.grad * direction).sum()
+        assert math.isclose(gradient, expected, rel_tol=1e-5, abs_tol=1e-5), label
 
 
 @every_entry
@@ -236,9 +236,9 @@ def test_float32_agrees_with_float64(name):
     expected = [parameter.grad for parameter in model.parameters()]
     model.zero_grad()
     model.float()
-    found = model(batch)
-    losses.CrossEntropy()(found, batch).sum().backward()
-    close(found.hidden.double(), output.hidden, 1e-4)
+    single = model(batch)
+    losses.CrossEntropy()(single, batch).sum().backward()
+    close(single.hidden.double(), output.hidden, 1e-4)
     for parameter, gradient in zip(model.parameters(), expected, strict=True):
         close(parameter.grad.double(), gradient, 1e-3)
 
@@ -486,12 +486,12 @@ def trained(model, batches, steps, rate=0.01):
 @torch.no_grad()
 def greedy(model, batch):
     state = model.encode(batch.source, batch.source_mask)
-    words, found = torch.full((len(batch.source),), text.BOS), []
+    words, chosen = torch.full((len(batch.source),), text.BOS), []
     for _ in range(batch.target.shape[1]):
         logits, state = model.step(state, words)
         words = logits.argmax(1)
-        found.append(words)
-    return torch.stack(found, 1)
+        chosen.append(words)
+    return torch.stack(chosen, 1)
 
 
 @every_entry

@@ -33,12 +33,8 @@ def measured(tmp_path_factory):
     folder = tmp_path_factory.mktemp("measured")
     keys = ["corpus.train=60", "corpus.valid=5", "corpus.test=5", "text.vocabulary.size=200"]
     keys += ["model.embedding=16", "model.hidden=16", "training.epochs=1"]
-    run, _ = following.train(
-        recipes.load("toy-de-en", keys),
-        folder=folder / "run",
-        prepared_root=folder / "data",
-        device="cpu",
-    )
+    place = following.Place(prepared=folder / "data", device="cpu")
+    run, _ = following.train(recipes.load("toy-de-en", keys), place, folder=folder / "run")
     edits = augmentation.AUGMENTERS["word-edits"](side="both", edit="replace", copies=2)
     made = augmentation.augment(edits, TOY, folder / "made")
     writer = augless.load(run.folder)
@@ -49,9 +45,9 @@ def measured(tmp_path_factory):
 
 
 def test_every_made_pair_has_both_triangles_in_both_geometries(measured):
-    _, _, found = measured
-    assert {*found} == {*measuring.GEOMETRIES}
-    for one in found.values():
+    _, _, triangles = measured
+    assert {*triangles} == {*measuring.GEOMETRIES}
+    for one in triangles.values():
         assert len(one) == 240 and {*one.kind.tolist()} == {"input", "output"}
         assert len(one.of_kind("input")) == len(one.of_kind("output")) == 60
 
@@ -89,9 +85,9 @@ def distance(geometry, one, other):
 @pytest.mark.parametrize("geometry", measuring.GEOMETRIES)
 def test_a_triangle_is_what_the_model_says_of_the_pair_alone(measured, geometry):
     """The batch of a pair, and its padding, change nothing: computed here one by one."""
-    writer, made, found = measured
+    writer, made, triangles = measured
     rows = list(made.rows())
-    one = found[geometry]
+    one = triangles[geometry]
     for row in [row for row in rows if row.get("copy") == 1][:8]:
         before = rows[row["of"]]
         predicted, target = alone(writer, before["de"], before["en"])
@@ -118,8 +114,8 @@ def test_a_pair_that_is_the_same_to_the_model_has_no_triangle(measured, tmp_path
 
 def test_a_limit_takes_originals_evenly(measured):
     writer, made, _ = measured
-    found = measuring.measure(writer, made, limit=20)["euclidean"]
-    assert sorted({*found.of.tolist()}) == list(range(0, 60, 3))
+    triangles = measuring.measure(writer, made, limit=20)["euclidean"]
+    assert sorted({*triangles.of.tolist()}) == list(range(0, 60, 3))
 
 
 def test_the_law_empirical_is_built_from_the_file(measured, tmp_path):
@@ -206,16 +202,16 @@ def test_too_few_say_nothing():
 
 
 def test_the_picture_is_whole_and_says_what_was_found(measured):
-    found = measured[2]
-    picture = drawing.picture(found)
+    triangles = measured[2]
+    picture = drawing.picture(triangles)
     root = ElementTree.fromstring(picture)
     text = "".join(root.itertext())
     assert "nan" not in picture.lower() and "inf" not in text.lower()
-    for geometry, one in found.items():
+    for geometry, one in triangles.items():
         for finding in measuring.assess(one):
             assert f"{geometry}, {finding.count} neighbours of the {finding.kind}" in text
             assert f"exponential, R = {finding.radius:.2f}" in text
-    panels = len(found) * 2 * 2  # kinds, and radius beside angle
+    panels = len(triangles) * 2 * 2  # kinds, and radius beside angle
     assert len(root.findall("{*}rect")) == panels * 30
 
 

@@ -44,22 +44,22 @@ class Task:
 
 def ended(*tasks, threads=1):
     """Do tasks at once; return how each ended."""
-    executor, found = pool.Local(threads), {}
+    executor, outcomes = pool.Local(threads), {}
     for task in tasks:
         executor.submit(task.what, task)
-    while len(found) < len(tasks):
-        found |= {one.key: one.outcome for one in executor.wait(1.0)}
-    return found
+    while len(outcomes) < len(tasks):
+        outcomes |= {one.key: one.outcome for one in executor.wait(1.0)}
+    return outcomes
 
 
 def test_tasks_say_how_they_ended_and_one_that_is_killed_takes_no_other_with_it(tmp_path):
     tasks = [Task(what, tmp_path / what / "log") for what in ("fine", "data", "bug", "kill")]
-    found = ended(*tasks, threads=3)
-    pid, threads, folder = found["fine"]
+    outcomes = ended(*tasks, threads=3)
+    pid, threads, folder = outcomes["fine"]
     assert pid != os.getpid() and threads == 3 and folder == str(Path.cwd())
-    assert found["data"] == Failure(3, "line 3 is empty")
-    assert found["bug"].code == 1 and found["bug"].why.startswith("KeyError")
-    assert found["kill"] == Failure(1, f"killed by SIGKILL; see {tmp_path / 'kill' / 'log'}")
+    assert outcomes["data"] == Failure(3, "line 3 is empty")
+    assert outcomes["bug"].code == 1 and outcomes["bug"].why.startswith("KeyError")
+    assert outcomes["kill"] == Failure(1, f"killed by SIGKILL; see {tmp_path / 'kill' / 'log'}")
     said = (tmp_path / "bug" / "log").read_text()
     assert "doing bug" in said and "Traceback" in said
 

@@ -130,5 +130,5 @@ def test_every_rank_draws_its_own_dropout():
             device=torch.device("cpu"),
             ranks=who,
         )
-        hidden.append(one._output(batch, 0).hidden)
+        hidden.append(one.output(batch, 0).hidden)
     assert torch.equal(hidden[0], hidden[2]) and not torch.equal(hidden[0], hidden[1])

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from augless import reports, trials
+from augless import reports, storage, trials
 from augless.trials import records
 from support import record, score
 
@@ -27,7 +27,7 @@ def signed(folder, changes, statistics=None):
     content = json.loads((folder / "record.json").read_bytes())
     if statistics is not None:
         tensors = records.packed(statistics)
-        content["statistics"] = records.sha256(tensors)
+        content["statistics"] = storage.digest(tensors)
         (folder / f"statistics-{content['statistics'][:8]}.safetensors.gz").write_bytes(tensors)
     del content["sha256"]
     (folder / "record.json").write_bytes(records.document(content | changes))

@@ -1,16 +1,18 @@
 """Methods that augment in a trial: which jobs they are, what these share, and what they cost."""
 
 import dataclasses
+import shutil
 import sys
-from pathlib import Path
 
 import pytest
 
 from augless import trials
 from augless.trials import graph, running
 from augless.trials.layout import Layout
-from augless.trials.state import State
+from augless.trials.state import DONE, State
 
+# Whose name in the package is that of its function.
+forecast = sys.modules["augless.trials.forecast"]
 SMALL = {
     "corpus": {"name": "toy-de-en", "train": 40, "valid": 6, "test": 6},
     "text.vocabulary": {"name": "subwords", "size": 150},
@@ -49,7 +51,7 @@ def trips(**given):
 
 
 def run_of(state, method, seed=1, point=()):
-    return graph.run(state.plan, state.resolve, "toy", method, seed, dict(point))
+    return graph.run(state.plan, "toy", method, seed, dict(point))
 
 
 @pytest.fixture(scope="module")
@@ -57,9 +59,9 @@ def done(tmp_path_factory):
     """A trial of all three kinds, done to its end."""
     plan = plan_of({"plain": {}, "bt": BACK, "edits": EDITS})
     root = tmp_path_factory.mktemp("trial")
-    found = trials.run(plan, root=root, jobs=1)
-    assert found.complete, [entry.failure for entry in found.entries]
-    return plan, root, found
+    trial = trials.run(plan, root=root, jobs=1)
+    assert trial.complete, [entry.failure for entry in trial.entries]
+    return plan, root, trial
 
 
 def kinds(job):
@@ -87,7 +89,7 @@ def test_a_method_that_augments_is_several_jobs(tmp_path):
         ("train", ""),
         ("score", ""),
     ]
-    turned = state.resolved(graph.whole([run_of(state, "bt")])[2]).recipe
+    turned = graph.whole([run_of(state, "bt")])[2].resolved.recipe
     assert turned.corpus.languages == ("en", "de") and turned.augment is None
 
 
@@ -96,10 +98,7 @@ def test_values_of_w_share_the_pairs_and_the_reverse_model(tmp_path):
     one, other = (
         graph.whole([run_of(state, "bt", point={"augment.w": w}.items())]) for w in (0.1, 0.9)
     )
-    for jobs in (one, other):
-        for job in jobs:
-            if job.kind == "prepare":
-                state.prepare(job, workers=1, progress=lambda *_: None)
+    running.prepare(state)
     keys = [[state.key(job) for job in jobs] for jobs in (one, other)]
     assert keys[0][:4] == keys[1][:4] and None not in keys[0]
     assert keys[0][4] != keys[1][4]
@@ -108,8 +107,8 @@ def test_values_of_w_share_the_pairs_and_the_reverse_model(tmp_path):
 
 
 def test_a_trial_with_rivals_runs_and_counts_all_that_they_took(done):
-    _, _, found = done
-    cost = {method: found.costs[method]["toy"] for method in ("plain", "bt", "edits")}
+    _, _, trial = done
+    cost = {method: trial.costs[method]["toy"] for method in ("plain", "bt", "edits")}
     assert cost["plain"].augment.seconds == cost["plain"].train.samples == 0
     assert cost["plain"].own.samples == 40
     assert cost["edits"].own.samples == 80 and cost["edits"].train.samples == 0
@@ -119,33 +118,47 @@ def test_a_trial_with_rivals_runs_and_counts_all_that_they_took(done):
 
 
 def test_the_same_trial_again_does_nothing(done):
-    plan, root, found = done
+    plan, root, trial = done
 
     def logs():  # but for corpora, which every call verifies
-        found = (path for path in (root / "logs").iterdir() if "prepare" not in path.name)
-        return {path: path.stat().st_mtime_ns for path in found}
+        logged = (path for path in (root / "logs").iterdir() if "prepare" not in path.name)
+        return {path: path.stat().st_mtime_ns for path in logged}
 
     before = logs()
     again = trials.run(plan, root=root, jobs=1)
     assert again.complete
     assert logs() == before and len(before) == 9
-    assert again.costs["bt"]["toy"].train == found.costs["bt"]["toy"].train
+    assert again.costs["bt"]["toy"].train == trial.costs["bt"]["toy"].train
 
 
 def test_records_of_rivals_count_where_neither_pairs_nor_reverse_model_are(done, tmp_path):
-    plan, root, found = done
+    plan, root, trial = done
     elsewhere = trials.collect(plan, root=tmp_path / "new", records=root / "records")
     assert elsewhere.complete
     # What they took is counted all the same: their runs say it.
-    there, here = (of.costs["bt"]["toy"] for of in (elsewhere, found))
+    there, here = (of.costs["bt"]["toy"] for of in (elsewhere, trial))
     assert there.own == here.own and there.train == here.train
     assert there.augment == here.augment and here.augment.seconds > 0
 
 
+def test_pairs_that_are_gone_are_made_again_by_whoever_trains_on_them(done, tmp_path):
+    plan, root, trial = done
+    copy = shutil.copytree(root, tmp_path / "copy")
+    (entry,) = (entry for entry in trial.entries if entry.method == "edits")
+    shutil.rmtree(copy / "prepared" / "augmented")
+    shutil.rmtree(copy / "records" / entry.record.id)
+    (run,) = (copy / "runs").glob(f"*-{entry.record.id}")
+    shutil.rmtree(run)
+    again = trials.run(plan, root=copy)
+    assert again.complete
+    (other,) = (entry for entry in again.entries if entry.method == "edits")
+    assert other.record.scores == entry.record.scores
+
+
 def test_the_share_of_a_run_counts_made_pairs(done):
     plan, root, _ = done
-    state = running.checked(plan, root=root, records=None)
-    running.prepare(state, workers=1, progress=lambda *_: None)
+    state = running.opened(plan, root=root, records=None)
+    running.prepare(state)
     assert running.samples(state, run_of(state, "plain")) == 40
     assert running.samples(state, run_of(state, "edits")) == 80
 
@@ -154,7 +167,7 @@ def test_pairs_are_made_once_for_runs_that_differ_in_how_they_train(tmp_path):
     state = State(plan_of({"plain": {}, "edits": EDITS}), Layout(tmp_path), retry=True)
     points = ({"training.optimizer.rate": 0.1}, {"training.optimizer.rate": 0.2, "terms": TWO})
     one, other = (graph.whole([run_of(state, "edits", point=p.items())]) for p in points)
-    state.prepare(one[0], workers=1, progress=lambda *_: None)
+    running.prepare(state)
     keys = [[state.key(job) for job in jobs] for jobs in (one, other)]
     assert [job.kind for job in one] == ["prepare", "augment", "train", "score"]
     assert keys[0][:2] == keys[1][:2] and not {*keys[0][2:]} & {*keys[1][2:]}
@@ -183,11 +196,9 @@ def test_a_round_trip_needs_two_models_which_all_seeds_and_rows_share(tmp_path):
         ("train", ""),
         ("score", ""),
     ]
-    ways = [state.resolved(one[at]).recipe.corpus.languages for at in (2, 4)]
+    ways = [one[at].resolved.recipe.corpus.languages for at in (2, 4)]
     assert ways == [("en", "de"), ("de", "en")]
-    for job in one:
-        if job.kind == "prepare":
-            state.prepare(job, workers=1, progress=lambda *_: None)
+    running.prepare(state)
     keys = {name: [state.key(job) for job in of] for name, of in jobs.items()}
     assert None not in keys["trip", 1] and len({*keys["trip", 1]}) == 8
     assert len({tuple(of[:6]) for of in keys.values()}) == 1, "each is done once for all"
@@ -203,36 +214,35 @@ def travelled(tmp_path_factory):
         return [*(root / "runs").glob("toy-de-en-*/run.json")]
 
     assert not trials.run(plan, root=root, jobs=1, stop=training).complete
-    found = trials.run(plan, root=root, jobs=1)
-    assert found.complete, [entry.failure for entry in found.entries]
-    return plan, root, found
+    trial = trials.run(plan, root=root, jobs=1)
+    assert trial.complete, [entry.failure for entry in trial.entries]
+    return plan, root, trial
 
 
 def test_models_of_a_round_trip_are_trained_once_and_counted_for_every_row(travelled):
-    plan, root, found = travelled
+    plan, root, trial = travelled
     models = sorted(path.name for path in (root / "runs").glob("toy-de-en-*"))
     assert len(models) == 2
     assert len([*(root / "prepared" / "augmented").glob("*")]) == 1
     for method in ("trip", "wd+trip"):
-        cost = found.costs[method]["toy"]
+        cost = trial.costs[method]["toy"]
         assert cost.train.samples == 80 and cost.train.seconds > 0, "two models, 40 samples each"
         assert cost.augment.seconds > 0 and cost.augment.samples == 0
-    assert found.costs["trip"]["toy"].train == found.costs["wd+trip"]["toy"].train
-    assert found.costs["plain"]["toy"].train.samples == 0
-    (record,) = [e.record for e in found.entries if e.method == "trip" and e.seed == 1]
+    assert trial.costs["trip"]["toy"].train == trial.costs["wd+trip"]["toy"].train
+    assert trial.costs["plain"]["toy"].train.samples == 0
+    (record,) = [e.record for e in trial.entries if e.method == "trip" and e.seed == 1]
     assert {*record.result.needed} == {"rewriting", "model there", "model back"}
     elsewhere = trials.collect(plan, root=root / "new", records=root / "records")
     assert elsewhere.complete
-    assert elsewhere.costs["trip"]["toy"].train == found.costs["trip"]["toy"].train
+    assert elsewhere.costs["trip"]["toy"].train == trial.costs["trip"]["toy"].train
 
 
 def test_a_round_trip_with_other_models_is_another_run(tmp_path):
     def name(**changes):
         methods = {"plain": {}, "trip": {"augment": TRIP | changes}}
         state = State(plan_of(methods, "toy-dialogue"), Layout(tmp_path), retry=True)
-        run = run_of(state, "trip")
-        state.prepare(graph.whole([run])[0], workers=1, progress=lambda *_: None)
-        return state.identifier(run)
+        running.prepare(state)
+        return state.identifier(run_of(state, "trip"))
 
     longer = TRIP["there"] | {"training.epochs": 2}
     larger = TRIP["there"] | {"corpus": SMALL["corpus"] | {"train": 41}}
@@ -262,46 +272,72 @@ def test_table2_takes_round_trips_at_both_scales():
     for small, corpus in ((False, "iwslt14-de-en"), (True, "toy-de-en")):
         plan = trials.Plan.load("table2", small=small)
         assert {"CE+BT", "WD+BT"} <= {*plan.methods} and "CE+BT" not in plan.published_only
-        state = State(plan, Layout(Path("never-written")), retry=True)
         for method in ("CE+BT", "WD+BT"):
-            jobs = graph.whole([graph.run(plan, state.resolve, "Reddit", method, 1, {})])
-            recipes = [state.resolved(job) for job in jobs if job.need and job.kind == "train"]
+            jobs = graph.whole([graph.run(plan, "Reddit", method, 1, {})])
+            recipes = [job.resolved for job in jobs if job.need and job.kind == "train"]
             assert [one.values["corpus.name"] for one in recipes] == [corpus, corpus]
             languages = [one.recipe.corpus.languages for one in recipes]
             assert languages == [("en", "de"), ("de", "en")]
             assert (plan.published(method, "Reddit") is None) == small
 
 
-def test_a_forecast_lists_models_that_are_needed_first_and_leaves_nothing(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    found = trials.forecast(plan_of({"plain": {}, "bt": BACK}), root="root")
-    listed = [(run.job.method, run.job.need) for run in found.runs]
-    assert listed == [("plain", ""), ("bt", "reverse model"), ("bt", "")]
-    plain, reverse, back = (run.seconds for run in found.runs)
-    assert min(plain, reverse, back) > 0
-    assert [path.name for path in tmp_path.iterdir()] == ["root"]
-    assert {path.name for path in (tmp_path / "root").iterdir()} == {"prepared"}
+# Forecasts
 
-    def measured(state, job, *_):
-        return trials.Measured(
-            steps=1,
-            step=1,
-            startup=0,
-            epoch=1,
-            validation=0,
-            decoding={"valid": 2, "test": 5},
-            epochs=1,
-        )
 
-    monkeypatch.setattr(sys.modules["augless.trials.forecast"], "_measured", measured)
-    back = {"augment.w": [0.5, 1.0]}
-    plan = plan_of({"plain": {}, "bt": BACK}, seeds=(1, 2), tune={"bt": back}, tuning_seeds=1)
-    runs = trials.forecast(plan, root="root").runs
-    needs = [(run.job.seed, run.seconds) for run in runs if run.job.need]
-    assert needs == [(0, 1), (1, 1), (2, 1)], "once a seed, whatever w; nothing is decoded"
-    trip = trials.forecast(trips(), root="root")
+def test_a_forecast_lists_reverse_models_and_counts_made_pairs_once(tmp_path, monkeypatch):
+    def measure(job, place, folder):
+        if job.kind == "augment":
+            return trials.Measured(fixed=3.0 if job.method == "bt" else 1.0)
+        taken = 100.0 if job.need else 10.0
+        return trials.Measured(steps=1, training=taken, decoding={"valid": 0.0, "test": 0.0})
+
+    monkeypatch.setattr(forecast, "measure", measure)
+    plan = plan_of(
+        {"plain": {}, "bt": BACK, "edits": EDITS},
+        tune={"bt": {"augment.w": [0.5, 1.0]}},
+        tuning_seeds=1,
+    )
+    expected = trials.forecast(plan, root=tmp_path)
+    seconds = [
+        (run.job.method, run.job.need or run.job.purpose, run.seconds) for run in expected.runs
+    ]
+    assert seconds == [
+        ("bt", "reverse model", 100.0),
+        ("bt", "tune", 10.0 + 3.0),
+        ("bt", "tune", 10.0),  # another weight of the same pairs
+        ("plain", "final", 10.0),
+        ("edits", "final", 10.0 + 1.0),
+        ("bt", "reverse model", 100.0),  # another seed
+        ("bt", "final", 10.0 + 3.0),
+    ]
+    with monkeypatch.context() as patched:
+        patched.setitem(DONE, "train", lambda state, job: bool(job.need))
+        again = trials.forecast(plan, root=tmp_path)
+    listed = [(run.job.seed, run.note) for run in again.runs if run.job.need]
+    assert listed == [(0, "done"), (1, "done")], "once for every seed"
+    trip = trials.forecast(trips(), root=tmp_path)
     needs = [run.job.need for run in trip.runs if run.job.need]
     assert needs == ["model there", "model back"], "once for all seeds and rows"
+    assert expected.seconds == 10.0 * 5 + 2 * 103.0 + 1.0
+
+
+def test_a_forecast_of_rivals_takes_real_steps_and_few_of_them(tmp_path, monkeypatch):
+    monkeypatch.setattr(forecast, "PATIENCE", 0.0)
+    plan = plan_of({"plain": {}, "bt": BACK, "edits": EDITS})
+    overrides = SMALL | {"training.epochs": 1000, "training.batch": 8}
+    long = {"toy": trials.Base(recipe="toy-de-en", overrides=overrides)}
+    expected = trials.forecast(dataclasses.replace(plan, recipes=long), root=tmp_path)
+    listed = [(run.job.method, run.job.need) for run in expected.runs]
+    assert listed == [("plain", ""), ("bt", "reverse model"), ("bt", ""), ("edits", "")]
+    assert all(run.seconds > 0 for run in expected.runs)
+    assert [*expected.measured] == [
+        "plain on toy",
+        "the reverse model of bt on toy",
+        "bt on toy",
+    ]
+    for measured in expected.measured.values():
+        assert 1 <= measured.steps < 5 and measured.training > 1000 * measured.step
+    assert {path.name for path in tmp_path.iterdir()} == {"prepared"}
 
 
 def test_a_mistake_in_an_augmenter_is_said_before_any_work(tmp_path):
@@ -325,12 +361,11 @@ def test_rivals_join_a_trial_on_own_files(tmp_path):
     made = {"masked-lm", "back-translation", "word-edits"}
     added = made | {"r-drop", "label-smoothing", "word-dropout", "focal"}
     assert {*plan.methods} == {*plain.methods, *added} and added <= {*plan.tune}
-    state = State(plan, Layout(tmp_path / "root"), retry=True)
-    graph.check(plan, state.resolve)
+    graph.check(plan)
 
     def recipe(method):
         point = plan.points(method)[-1]
-        return state.resolved(graph.run(plan, state.resolve, "files", method, 1, point)).recipe
+        return graph.run(plan, "files", method, 1, point).resolved.recipe
 
     for method in made:
         assert recipe(method).augment.name == method

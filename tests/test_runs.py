@@ -504,8 +504,8 @@ def corruption_missed(chance, folder):
         harmless = path.name == "result.json" and not path.exists()
         missed = not harmless and not refused(lambda: read_all(folder))
         if missed and path.name == "codec.json":
-            found = runs.Run.open(folder).codecs
-            missed = [c.fingerprint for c in found] != [c.fingerprint for c in CODECS]
+            codecs = runs.Run.open(folder).codecs
+            missed = [c.fingerprint for c in codecs] != [c.fingerprint for c in CODECS]
     else:
         damage(chance, path, older / path.name)
         run = runs.Run.open(folder)

@@ -1,7 +1,6 @@
 """Searching: points follow from the plan and the scores, whatever happens to the file."""
 
 import dataclasses
-import functools
 import math
 import re
 import subprocess
@@ -11,7 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from augless import data, recipes, reports, runs, trials
+from augless import reports, runs, trials
+from augless.recipes import following
 from augless.trials import graph, plans, pool, running, searching
 from augless.trials.layout import Layout
 from augless.trials.state import Corpus, State
@@ -30,7 +30,7 @@ def planned(space=SPACE, **changes):
         "tune": {"law": space},
         "budget": 4,
     }
-    return plans.parsed("p", content | changes, False)
+    return plans.parsed("p", content | changes)
 
 
 # Plans
@@ -57,22 +57,22 @@ def test_a_range_can_be_given_on_the_command_line():
     [
         ("{low = 2, high = 2}", "high must be more than low"),
         ("{low = 0, high = 2, log = true}", "with log, low must be more than 0"),
-        ("{low = 1}", "low and high must be numbers"),
+        ("{low = 1}", "high is not given"),
         ("{low = true, high = 2}", "low and high must be numbers"),
         ("{low = 0, high = inf}", "low and high must be numbers"),
         ("{low = nan, high = 1}", "low and high must be numbers"),
         (f"{{low = 0, high = 1{'0' * 400}}}", "low and high must be numbers"),
         ('{low = "1", high = 2}', "low and high must be numbers"),
-        ("{low = 1, high = 2, step = 1}", "a range has low, high and maybe log = true"),
-        ("{low = 1, high = 2, log = 1}", "a range has low, high and maybe log = true"),
+        ("{low = 1, high = 2, step = 1}", "it can have: low, high, log"),
+        ("{low = 1, high = 2, log = 1}", "log is 1; it must be true or false"),
         ("{log = true}", "must be a list of values to try, or a range"),
     ],
 )
 def test_a_bad_range_is_refused_in_a_line(given, why):
     with pytest.raises(trials.BadPlan) as caught:
         trials.Plan.load("demo", [f"tune.linear.terms.0.weighting.c1={given}", "budget=2"])
-    assert str(caught.value).startswith("tune.linear.terms.0.weighting.c1")
-    assert why in str(caught.value) and "\n" not in str(caught.value)
+    assert "tune.linear.terms.0.weighting.c1" in str(caught.value).split("\n")[0]
+    assert why in str(caught.value) and len(str(caught.value).split("\n")) <= 2
 
 
 def test_every_method_has_the_same_budget():
@@ -159,12 +159,12 @@ def test_a_point_waits_for_the_scores_of_all_before_it():
 
 def test_a_search_goes_in_the_direction_of_the_metric():
     plan = planned({RADIUS: {"low": 0.0, "high": 1.0}}, budget=6)
-    found = {}
+    means = {}
     for metric in ("perplexity", "bleu"):
         changed = dataclasses.replace(plan, choose=metric)
         last = points(near, changed)[3:]
-        found[metric] = sum(point[RADIUS] for point in last) / 3
-    assert found["perplexity"] < found["bleu"] - 0.2
+        means[metric] = sum(point[RADIUS] for point in last) / 3
+    assert means["perplexity"] < means["bleu"] - 0.2
 
 
 def test_methods_and_corpora_have_points_of_their_own_and_a_changed_space_has_others():
@@ -180,9 +180,9 @@ def test_methods_and_corpora_have_points_of_their_own_and_a_changed_space_has_ot
 def test_lists_may_hold_anything():
     values = [1, 1.0, {"name": "x"}]
     space = {RADIUS: {"low": 0.0, "high": 1.0}, "a": values, "b": [7]}
-    found = points(near, planned(space, budget=8))
-    assert {repr(point["a"]) for point in found} == {*map(repr, values)}
-    assert {point["b"] for point in found} == {7}
+    drawn = points(near, planned(space, budget=8))
+    assert {repr(point["a"]) for point in drawn} == {*map(repr, values)}
+    assert {point["b"] for point in drawn} == {7}
 
 
 def test_optuna_is_loaded_late_and_says_nothing(tmp_path):
@@ -276,16 +276,10 @@ def invent(order):
 
 def finish(order):
     """Leave a finished run that nobody has trained."""
-    resolved = order.resolved
-    root, recipe = order.layout.prepared, resolved.recipe
-    prepared = data.prepare(recipe.corpus, recipe.text, root, name=resolved.name)
-    runs.Run.create(
-        order.layout.run(f"{resolved.name}-{order.identifier}"),
-        recipe={},
-        corpus="",
-        codecs=prepared.codecs,
-        versions={},
-    ).finish({})
+    prepared = following.prepare(order.job.resolved, order.place(lambda: False))
+    runs.Run.create(order.folder, recipe={}, corpus="", codecs=prepared.codecs, versions={}).finish(
+        {}
+    )
 
 
 def run(plan, **given):
@@ -295,7 +289,7 @@ def run(plan, **given):
 @pytest.fixture(scope="module", autouse=True)
 def every_status():
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(running, "_SPEAK", 0.0)
+        patch.setattr(running, "SPEAK", 0.0)
         yield
 
 
@@ -420,12 +414,10 @@ def test_of_equal_scores_the_one_with_the_lower_loss_is_chosen(tmp_path):
     plan = dataclasses.replace(load(tmp_path), choose="bleu", metrics=())
     state = State(plan, Layout(tmp_path), retry=False)
     jobs = [
-        job
-        for point in plan.points("linear")
-        for job in graph.tuning(plan, state.resolve, "toy-de-en", "linear", point)
+        job for point in plan.points("linear") for job in state.tries("toy-de-en", "linear", point)
     ]
     for place, job in enumerate(jobs):
-        state.corpora[state.source(job)] = Corpus(fingerprint="c")
+        state.corpora[job.source] = Corpus(fingerprint="c")
         nats = [5.0, 5.0, 3.0, 4.0, 4.0, 3.0, 1.0, 9.0][place]  # two seeds a combination
         both = {name: score(0.0) for name in plan.metrics}
         record(
@@ -448,16 +440,8 @@ def test_a_plan_may_choose_by_a_metric_which_is_then_scored():
 
 def test_a_forecast_lists_the_whole_budget(reference, tmp_path, monkeypatch):
     root, _, _ = reference
-    measured = trials.Measured(
-        steps=1,
-        step=1,
-        startup=1,
-        epoch=1,
-        validation=1,
-        decoding={"valid": 1, "test": 1},
-        epochs=1,
-    )
-    monkeypatch.setattr(sys.modules["augless.trials.forecast"], "_measured", lambda *_: measured)
+    measured = trials.Measured(steps=1, training=1, decoding={"valid": 1, "test": 1})
+    monkeypatch.setattr(sys.modules["augless.trials.forecast"], "measure", lambda *_: measured)
     plan = load(tmp_path)
     runs = trials.forecast(plan, root=tmp_path / "root").runs
     assert [run.job.purpose for run in runs].count("tune") == 2 * 2 * 4
@@ -482,5 +466,5 @@ def test_the_plan_of_the_documents_can_be_followed(tmp_path):
     (block,) = re.findall(r"```toml\n(.*?)```", text, flags=re.S)
     (tmp_path / "mine.toml").write_text(block)
     plan = trials.Plan.load(str(tmp_path / "mine.toml"))
-    graph.check(plan, functools.cache(recipes.load))
+    graph.check(plan)
     assert plan.searched("exponential") and not plan.searched("linear") and plan.budget == 8

@@ -32,8 +32,8 @@ def files(tmp_path):
 @pytest.fixture
 def suggested(files):
     def suggest(count, values=None):
-        found = suggesting.suggestions({**(values or {}), "corpus": files(count)})
-        return {one.key: one.value for one in found}
+        suggestions = suggesting.suggestions({**(values or {}), "corpus": files(count)})
+        return {one.key: one.value for one in suggestions}
 
     return suggest
 
@@ -70,8 +70,8 @@ def test_the_same_files_are_counted_once_and_other_ones_again(monkeypatch, files
 @pytest.mark.parametrize("key", ["batch", "epochs", "optimizer", "patience", "per", "clip"])
 def test_what_is_given_is_not_suggested_and_what_is_not_is(key, suggested):
     rest = {k: v for k, v in GIVEN["training"].items() if k != key}
-    found = suggested(100, GIVEN | {"training": rest})
-    assert found and all(f"{name}.".startswith(f"training.{key}.") for name in found)
+    keys = suggested(100, GIVEN | {"training": rest})
+    assert keys and all(f"{name}.".startswith(f"training.{key}.") for name in keys)
 
 
 def test_the_papers_models_keep_their_own_values(suggested):
@@ -80,9 +80,9 @@ def test_the_papers_models_keep_their_own_values(suggested):
 
 def test_what_is_said_of_a_model_leaves_the_rest_open(suggested):
     for model in (None, "lstm", {"name": "lstm", "attention": "dot"}, {"hidden": 256}):
-        found = suggested(100, {"model": model} if model else {})
-        assert found["model.dropout"] == 0.5 and found["model.tie"] == "all", model
-        assert found["model.shortcut"] is True, model
+        values = suggested(100, {"model": model} if model else {})
+        assert values["model.dropout"] == 0.5 and values["model.tie"] == "all", model
+        assert values["model.shortcut"] is True, model
     assert "model.dropout" not in suggested(100, {"model": {"name": "lstm", "dropout": 0.1}})
 
 
@@ -100,9 +100,9 @@ def test_what_is_suggested_fits_the_model(files):
 
 
 def test_a_rate_alone_is_one_of_what_is_suggested(suggested):
-    found = suggested(100, {"training": {"optimizer": {"rate": 0.1}}})
-    assert found["training.optimizer.name"] == "adam" and "training.optimizer.warmup" in found
-    assert "training.optimizer.rate" not in found
+    values = suggested(100, {"training": {"optimizer": {"rate": 0.1}}})
+    assert values["training.optimizer.name"] == "adam" and "training.optimizer.warmup" in values
+    assert "training.optimizer.rate" not in values
     assert not any(
         key.startswith("training.optimizer")
         for key in suggested(100, {"training": {"optimizer": {"name": "sgd"}}})

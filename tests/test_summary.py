@@ -76,7 +76,6 @@ def test_a_cell_holds_means_over_seeds_and_the_deviation_of_a_sample_of_them():
         for entry in trial.entries
     ]
     table = trials.table(dataclasses.replace(trial, entries=entries), resamples=300)
-    assert table.power == 0.8 and table.level == 0.05
     for row in table.rows:
         cell = row.cells["corpus 0"]
         values = [cell.values[seed] for seed in SEEDS]
@@ -139,10 +138,10 @@ def test_the_primary_contrast_is_not_corrected_and_its_control_waits_for_it():
     assert law.baseline.test == with_plain["law"]
     assert law.control.corrected_p == max(with_plain["law"].p, with_control["law"].p)
     rest = [with_plain["control"], with_plain["linear"], with_control["linear"]]
-    found = [table["control"].baseline, table["linear"].baseline, table["linear"].control]
-    assert [one.corrected_p for one in found] == metrics.holm([one.p for one in rest])
-    assert not any(one.primary for one in found)
-    for one, alone in zip(found, rest, strict=True):
+    others = [table["control"].baseline, table["linear"].baseline, table["linear"].control]
+    assert [one.corrected_p for one in others] == metrics.holm([one.p for one in rest])
+    assert not any(one.primary for one in others)
+    for one, alone in zip(others, rest, strict=True):
         assert one.test.minimum_detectable_effect > alone.minimum_detectable_effect
         assert (one.test.low, one.test.high) == (alone.low, alone.high)
     cells = {method: row.cells["corpus 0"] for method, row in zip(METHODS, table.rows, strict=True)}
@@ -155,7 +154,7 @@ def test_several_corpora_are_averaged_and_single_ones_are_a_family_of_their_own(
     raw = {
         (side, corpus, method): one
         for side, other in (("baseline", "plain"), ("control", "control"))
-        for corpus in table.corpora
+        for corpus in trial.plan.recipes
         for method, one in uncorrected(trial, corpus, other).items()
         if method != "plain" and (side == "baseline" or method in ("linear", "law"))
     }
@@ -163,7 +162,7 @@ def test_several_corpora_are_averaged_and_single_ones_are_a_family_of_their_own(
     assert len(raw) == 15
     for (side, corpus, method), p in corrected.items():
         assert getattr(table[method].cells[corpus], side).corrected_p == pytest.approx(p)
-    parts = [raw["baseline", corpus, "law"] for corpus in table.corpora]
+    parts = [raw["baseline", corpus, "law"] for corpus in trial.plan.recipes]
     law = table["law"].baseline
     assert law.test == metrics.mean_difference(parts) and law.corpora == 3 and law.primary
     assert law.likely == metrics.random_effects(parts)

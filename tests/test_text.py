@@ -376,7 +376,7 @@ def test_a_saved_piece_that_could_begin_a_line_of_output_is_refused(tmp_path) ->
     content = json.loads(path.read_text("utf-8"))
     content["vocabulary"]["pieces"][0] = "a\nb "
     del content["format"], content["sha256"]
-    signed = {"format": text.codec.FORMAT, "sha256": text.codec._digest(content), **content}
+    signed = {"format": text.codec.FORMAT, "sha256": text.codec.digest_of(content), **content}
     path.write_text(json.dumps(signed), "utf-8")
     with pytest.raises(ValueError, match="control character") as caught:
         text.Codec.load(tmp_path)

@@ -100,7 +100,7 @@ def test_the_callers_random_numbers_are_left_alone(tmp_path):
 @pytest.mark.parametrize("per", ["sentence", "token"])
 def test_the_number_of_pieces_of_a_batch_changes_nothing(tmp_path, objective, per):
     weights = np.random.default_rng(1).uniform(0.2, 1, 40)
-    found = []
+    trained = []
     for pieces in (1, 3, 8):
         build = models.MODELS["lstm"](**SMALL["lstm"], dropout=0.0)
         one = trainer(
@@ -112,9 +112,9 @@ def test_the_number_of_pieces_of_a_batch_changes_nothing(tmp_path, objective, pe
             per=per,
         )
         fit(new_run(tmp_path / str(pieces)), one)
-        found.append(torch.cat([p.detach().flatten() for p in one.parameters.values()]))
-    assert torch.allclose(found[0], found[1], rtol=0, atol=1e-10)
-    assert torch.allclose(found[0], found[2], rtol=0, atol=1e-10)
+        trained.append(torch.cat([p.detach().flatten() for p in one.parameters.values()]))
+    assert torch.allclose(trained[0], trained[1], rtol=0, atol=1e-10)
+    assert torch.allclose(trained[0], trained[2], rtol=0, atol=1e-10)
 
 
 @pytest.mark.parametrize("per", ["sentence", "token"])
@@ -171,23 +171,23 @@ def test_batches_of_short_sentences_teach_no_more_than_their_share(per, batch_by
         one.step(rows)
         for i, (name, parameter) in enumerate(one.parameters.items()):
             summed[i] += share * (start[name] - parameter.detach())
-    for gradient, found in zip(expected, summed, strict=True):
-        assert torch.allclose(found, gradient, rtol=0, atol=1e-10)
+    for gradient, of_batches in zip(expected, summed, strict=True):
+        assert torch.allclose(of_batches, gradient, rtol=0, atol=1e-10)
 
 
 def test_a_pair_of_weight_zero_changes_nothing():
     kept = [0, 1, 2, 3]
-    found = []
+    weights = []
     for rows, weight in ((kept, [1] * 6), (range(6), [1, 1, 1, 1, 0, 0])):
         build = models.MODELS["lstm"](**SMALL["lstm"], dropout=0.0)
         one = trainer(build=build, pairs=digits(6, weight=weight), precision="float64")
         one.step(np.array(rows))
-        found.append(torch.cat([p.detach().flatten() for p in one.parameters.values()]))
-    assert torch.allclose(found[0], found[1], rtol=0, atol=1e-12)
+        weights.append(torch.cat([p.detach().flatten() for p in one.parameters.values()]))
+    assert torch.allclose(weights[0], weights[1], rtol=0, atol=1e-12)
 
 
 def test_a_pair_of_weight_zero_leaves_the_running_means_alone():
-    found = []
+    means = []
     for rows, weight in ((4, [1] * 6), (6, [1, 1, 1, 1, 0, 0])):
         build = models.MODELS["lstm"](**SMALL["lstm"], dropout=0.0)
         one = trainer(
@@ -195,8 +195,8 @@ def test_a_pair_of_weight_zero_leaves_the_running_means_alone():
         )
         for _ in range(3):
             one.step(np.arange(rows))
-        found.append(one.criterion.objectives[0].state_dict())
-    assert found[0] == pytest.approx(found[1], rel=1e-6)
+        means.append(one.criterion.objectives[0].state_dict())
+    assert means[0] == pytest.approx(means[1], rel=1e-6)
 
 
 def test_a_pairs_weight_is_relative_to_the_corpus_and_not_to_its_batch():
@@ -244,12 +244,12 @@ def test_each_terms_share_of_the_gradient_is_that_of_its_own_gradient():
 
 
 def test_measuring_the_shares_changes_no_bit(tmp_path):
-    found = []
+    weights = []
     for every in (1, 1000):
         one = trainer(terms=OBJECTIVES["wasserstein"], log_every=every, accumulate=2)
         fit(new_run(tmp_path / str(every)), one)
-        found.append(torch.cat([p.detach().flatten() for p in one.parameters.values()]))
-    assert torch.equal(*found)
+        weights.append(torch.cat([p.detach().flatten() for p in one.parameters.values()]))
+    assert torch.equal(*weights)
 
 
 def test_a_term_that_hardly_counts_and_frequent_clipping_are_warned_of(tmp_path):
@@ -304,8 +304,8 @@ def test_without_dropout_passes_agree():
 def test_a_weight_may_follow_from_the_loss_per_token(per):
     law = polar.Exponential(unit="absolute", radius=2.0)
     build = models.MODELS["lstm"](**SMALL["lstm"], dropout=0.0)
-    found = training.Term(weighting=law, weighed_by="loss-per-token")
-    one = trainer(build=build, terms=[found], precision="float64", per=per, clip=0)
+    term = training.Term(weighting=law, weighed_by="loss-per-token")
+    one = trainer(build=build, terms=[term], precision="float64", per=per, clip=0)
     before = {k: v.detach().clone() for k, v in one.parameters.items()}
     batch = data.collate(PAIRS, np.arange(6))
     tokens = batch.target_mask.sum(1)
@@ -327,7 +327,7 @@ def test_dropout_is_keyed_by_seed_and_step_and_draw(change):
     def hidden(seed=3, step=0, draw=0):
         one = trainer(build=build)
         one.seed, one.at.step = seed, step
-        return one._output(batch, draw).hidden
+        return one.output(batch, draw).hidden
 
     assert torch.equal(hidden(), hidden())
     assert not torch.equal(hidden(), hidden(**{change: 1}))
@@ -456,12 +456,12 @@ def test_logged_weights_are_those_that_were_used_and_lengths_are_of_the_target()
     values = losses.CrossEntropy()(one.model(batch), batch).detach()
     objective = one.criterion.objectives[0]
     weights = (law(values, values.mean()) / objective.mean_weight).numpy()
-    found = one.criterion.recent[0].summary()
-    assert found["weight"] == pytest.approx(1, abs=1e-6)
-    assert found["weight_sd"] == pytest.approx(weights.std(), rel=1e-4)
-    assert found["weight_spread"] == pytest.approx(weights.std() / weights.mean(), rel=1e-4)
+    logged = one.criterion.recent[0].summary()
+    assert logged["weight"] == pytest.approx(1, abs=1e-6)
+    assert logged["weight_sd"] == pytest.approx(weights.std(), rel=1e-4)
+    assert logged["weight_spread"] == pytest.approx(weights.std() / weights.mean(), rel=1e-4)
     expected = np.corrcoef(weights, [3, 4, 8, 10])[0, 1]
-    assert found["weight_length_correlation"] == pytest.approx(expected, abs=1e-4)
+    assert logged["weight_length_correlation"] == pytest.approx(expected, abs=1e-4)
 
 
 def test_the_spread_of_weights_is_told_apart_within_and_between_batches():
@@ -477,8 +477,8 @@ def test_the_spread_of_weights_is_told_apart_within_and_between_batches():
         assert one.samples == len(weight)
     everything = np.concatenate(batches)
     within = sum(((w - w.mean()) ** 2).sum() for w in batches)
-    found = total.summary()["weight_within_batches"]
-    assert found == pytest.approx(within / ((everything - everything.mean()) ** 2).sum())
+    share = total.summary()["weight_within_batches"]
+    assert share == pytest.approx(within / ((everything - everything.mean()) ** 2).sum())
     assert training.terms.Tally().summary()["weight_within_batches"] is None
 
 
@@ -562,17 +562,21 @@ def test_statistics_of_weights_equal_numpys():
     tally = training.terms.Tally()
     for rows in np.array_split(np.arange(300), 7):
         tally.add(*(torch.tensor(x[rows]) for x in (loss, weight, length, np.ones(300), loss / 3)))
-    found = training.terms.Tally.from_state(json.loads(json.dumps(tally.state_dict()))).summary()
-    assert found["loss"] == pytest.approx(loss.mean())
-    assert found["weight"] == pytest.approx(weight.mean())
-    assert found["weight_sd"] == pytest.approx(weight.std())
-    assert (found["weight_min"], found["weight_max"]) == (weight.min(), weight.max())
-    assert found["raised"] == pytest.approx((weight > 1).mean())
-    assert found["effective_samples"] == pytest.approx(weight.sum() ** 2 / 300 / (weight**2).sum())
+    statistics = training.terms.Tally.from_state(
+        json.loads(json.dumps(tally.state_dict()))
+    ).summary()
+    assert statistics["loss"] == pytest.approx(loss.mean())
+    assert statistics["weight"] == pytest.approx(weight.mean())
+    assert statistics["weight_sd"] == pytest.approx(weight.std())
+    assert (statistics["weight_min"], statistics["weight_max"]) == (weight.min(), weight.max())
+    assert statistics["raised"] == pytest.approx((weight > 1).mean())
+    assert statistics["effective_samples"] == pytest.approx(
+        weight.sum() ** 2 / 300 / (weight**2).sum()
+    )
     expected = np.corrcoef(weight, length)[0, 1]
-    assert found["weight_length_correlation"] == pytest.approx(expected)
+    assert statistics["weight_length_correlation"] == pytest.approx(expected)
     edges = [*np.arange(0, 4.01, 0.1) * 3.0, np.inf]
-    assert found["histogram"] == np.histogram(loss, edges)[0].tolist()
+    assert statistics["histogram"] == np.histogram(loss, edges)[0].tolist()
 
 
 def test_a_spread_of_weights_does_not_need_a_spread_of_lengths():

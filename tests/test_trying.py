@@ -179,8 +179,7 @@ def trial_of(failures, chosen=None):
 
 
 def status_of(done=0, failed=0, total=6, **changes):
-    given = {"running": [], "waiting": [], "seconds": 1.0, "eta": None, **changes}
-    return trials.Status(done=done, failed=failed, total=total, **given)
+    return trials.Status(done=done, failed=failed, total=total, **changes)
 
 
 @pytest.fixture
@@ -281,9 +280,7 @@ def job_of(*tried, method="exponential", purpose="tune"):
 
 def test_the_status_names_what_is_tried_and_the_metric(capsys):
     job = job_of("terms.0.weighting.radius=0.5", "terms.0.weighting.strength=1.0")
-    run = trials.Running(
-        job=job, stage="epoch 1 of 3", share=0.3, score=12.345, score_name="bleu", seconds=4.0
-    )
+    run = trials.Running(job=job, stage="epoch 1 of 3", score=12.345, score_name="bleu")
     status = status_of(done=1, running=[run], eta=20.0, best={"toy": (job, 12.345)})
     with terminal.Progress() as progress:
         live = watching.Live(progress, "chrf")
@@ -340,32 +337,25 @@ def test_no_time_is_said_to_be_none(seconds, said):
 
 def measured(*_):
     return trials.Measured(
-        steps=1,
-        step=1.0,
-        startup=3.0,
-        epoch=10.0,
-        validation=0.0,
-        decoding={"valid": 1.0, "test": 2.0},
-        epochs=4,
-        fixed=5.0,
+        steps=1, step=1.0, training=40.0, decoding={"valid": 1.0, "test": 2.0}, fixed=5.0
     )
 
 
 def test_a_forecast_counts_what_every_run_costs_and_no_training_twice(called, place, monkeypatch):
-    monkeypatch.setattr(forecast, "_measured", measured)
+    monkeypatch.setattr(forecast, "measure", measured)
     expected = trials.forecast(trials.Plan.load("tiny.toml"), root=place / "root")
     seconds = {}
     for run in expected.runs:
         key = (run.job.method, run.job.purpose)
         seconds.setdefault(key, []).append((run.seconds, run.note))
-    whole, tuning = 5.0 + 4 * 10.0 + 3.0, 5.0 + 4 * 10.0 + 1.0
+    whole, tuning = 5.0 + 40.0 + 3.0, 5.0 + 40.0 + 1.0
     assert seconds == {
         ("exponential", "tune"): [(tuning, "")] * 4,
         ("plain", "final"): [(whole, ""), (whole, "")],
         ("matched", "final"): [(whole, "after tuning"), (whole, "after tuning")],
         ("exponential", "final"): [(whole, "after tuning"), (whole, "after tuning")],
     }
-    assert expected.seconds == 3.0 + 4 * tuning + 6 * whole
+    assert expected.seconds == 4 * tuning + 6 * whole
 
     def half(state, job):
         return 0.5 if job.method == "plain" else 0.0
@@ -399,7 +389,7 @@ def test_a_round_trip_is_asked_for_where_sides_have_no_language(called, place):
 
 
 def test_a_dry_run_tells_combinations_apart(called, monkeypatch):
-    monkeypatch.setattr(forecast, "_measured", measured)
+    monkeypatch.setattr(forecast, "measure", measured)
     code, out, _ = called("trial", "tiny.toml", "--dry-run", "--jobs", "1")
     rows = [re.split(r"\s{2,}", line) for line in out.split("\n")]
     assert code == 0 and rows[1][3:] == ["tune", "radius=0.5", "46 seconds"]
@@ -426,7 +416,7 @@ def test_what_could_not_be_measured_is_not_done(seconds, said):
 
 
 def test_two_methods_that_come_to_one_run_are_counted_once(place, monkeypatch):
-    monkeypatch.setattr(forecast, "_measured", measured)
+    monkeypatch.setattr(forecast, "measure", measured)
     (place / "twin.toml").write_text(PLAN.split("[methods.matched]")[0] + "[methods.twin]\n")
     expected = trials.forecast(trials.Plan.load("twin.toml"), root=place / "root")
     assert [run.seconds for run in expected.runs] == [48.0, 48.0, 0.0, 0.0]

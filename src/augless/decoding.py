@@ -94,8 +94,8 @@ class Greedy(Search):
     def _search(
         self, model: models.Model, state: models.State, limits: Tensor, index: Sequence[int]
     ) -> list[list[Hypothesis]]:
-        found = _walk(model, state, limits, lambda scores, rows, step: scores.argmax(1))
-        return [[hypothesis] for hypothesis in found]
+        hypotheses = _walk(model, state, limits, lambda scores, rows, step: scores.argmax(1))
+        return [[hypothesis] for hypothesis in hypotheses]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -181,13 +181,13 @@ class Beam(Search):
         return best, rows, words[rows, at % breadth]
 
     def _ranked(self, ended: list[tuple[Tensor, ...]], count: int) -> list[list[Hypothesis]]:
-        found: list[list[Hypothesis]] = [[] for _ in range(count)]
+        ranked: list[list[Hypothesis]] = [[] for _ in range(count)]
         for chunk in ended:
             for whose, total, finished, ids in zip(*(t.tolist() for t in chunk), strict=True):
                 score = total / len(ids) ** self.length_penalty
                 kept = tuple(ids[:-1] if finished else ids)
-                found[whose].append(Hypothesis(kept, total, score, finished))
-        return [sorted(s, key=lambda h: (not h.finished, -h.score))[: self.n_best] for s in found]
+                ranked[whose].append(Hypothesis(kept, total, score, finished))
+        return [sorted(s, key=lambda h: (not h.finished, -h.score))[: self.n_best] for s in ranked]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -221,13 +221,13 @@ class Sampling(Search):
             draws[:, :limit] = generator.random((self.n_best, limit))
         points = torch.from_numpy(uniform).flatten(0, 1).to(limits.device, torch.float32)
         rows = torch.arange(len(index), device=limits.device).repeat_interleave(self.n_best)
-        found = _walk(
+        hypotheses = _walk(
             model,
             state.select(rows),
             limits[rows],
             lambda scores, rows, step: self.draw(scores, points[rows, step]),
         )
-        samples = (found[i : i + self.n_best] for i in range(0, len(found), self.n_best))
+        samples = (hypotheses[i : i + self.n_best] for i in range(0, len(hypotheses), self.n_best))
         return [sorted(sample, key=lambda h: -h.score) for sample in samples]
 
     def draw(self, scores: Tensor, points: Tensor) -> Tensor:
@@ -241,10 +241,10 @@ class Sampling(Search):
             probabilities = probabilities.where(inside, 0)
         sums = probabilities.cumsum(1)
         whole = sums[:, -1:].contiguous()
-        found = torch.searchsorted(sums, points.to(sums)[:, None] * whole, right=True)
+        places = torch.searchsorted(sums, points.to(sums)[:, None] * whole, right=True)
         # The point 1 lies behind all words: it means the last that has a probability.
-        found = torch.minimum(found, torch.searchsorted(sums, whole))
-        return (found if words is None else words.gather(1, found))[:, 0]
+        places = torch.minimum(places, torch.searchsorted(sums, whole))
+        return (places if words is None else words.gather(1, places))[:, 0]
 
 
 # `Any`, so that a type checker lets every search have knobs of its own.
@@ -323,11 +323,11 @@ def _windows(
         if progress is not None and (blank := sum(not len(i) for i in ids)):
             progress(blank)
         side = data.Ragged.of(ids)
-        for part in _parts(ids, batching):
+        for part in batched(ids, batching):
             words, mask = map(torch.from_numpy, data.padded(side, np.array(part)))
             where = [places[start + i] for i in part]
-            found = search.search(model, words.to(device), mask.to(device), where)
-            for i, hypotheses in zip(part, found, strict=True):
+            searched = search.search(model, words.to(device), mask.to(device), where)
+            for i, hypotheses in zip(part, searched, strict=True):
                 cut = len(encoded[i]) > batching.max_source
                 texts[i] = [Text(target.decode(h.ids), h, cut) for h in hypotheses]
             if progress is not None:
@@ -336,7 +336,7 @@ def _windows(
         start += len(window)
 
 
-def _parts(ids: Sequence[NDArray[np.int32]], batching: Batching) -> Iterator[list[int]]:
+def batched(ids: Sequence[NDArray[np.int32]], batching: Batching) -> Iterator[list[int]]:
     """Cut lines into batches by length, the longest first: what is too large fails at once."""
     order = sorted((i for i in range(len(ids)) if len(ids[i])), key=lambda i: -len(ids[i]))
     start = 0

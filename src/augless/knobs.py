@@ -127,8 +127,8 @@ class Among:
     def choices(self) -> Mapping[str, Any]:
         """The table: name -> what it stands for."""
         module, name = self.table.split(".")
-        found: Mapping[str, Any] = getattr(importlib.import_module(f"augless.{module}"), name)
-        return found
+        table: Mapping[str, Any] = getattr(importlib.import_module(f"augless.{module}"), name)
+        return table
 
 
 @dataclass(frozen=True)
@@ -155,13 +155,14 @@ class Knob:
         missing = dataclasses.MISSING
         return self.field.default is missing and self.field.default_factory is missing
 
-    def check(self, value: Any, where: str) -> None:
-        """Refuse a value of another type, or beyond the limits."""
+    def check(self, value: Any, where: str, given: Any = None) -> None:
+        """Refuse a value of another type, or beyond the limits; say what was given for it."""
         fits = _fits(self.kind, value, self.limits)
         if fits and self.among is not None and self.kind is str:
             fits = value in self.among.choices
         if not fits:
-            raise BadKnob(f"{where} is {shown(value)}; it must be {self.wanted}")
+            said = shown(value if given is None else given)
+            raise BadKnob(f"{where} is {said}; it must be {self.wanted}")
 
 
 _known: dict[type[Any], dict[str, Knob]] = {}
@@ -176,11 +177,11 @@ def of(kind: type[Any]) -> dict[str, Knob]:
 
 def _read(kind: type[Any]) -> dict[str, Knob]:
     hints = get_type_hints(kind, include_extras=True)
-    found = {}
+    knobs = {}
     for field in dataclasses.fields(kind):
         hint = hints[field.name]
         inner, *notes = get_args(hint) if get_origin(hint) is Annotated else (hint,)
-        found[field.name] = Knob(
+        knobs[field.name] = Knob(
             name=field.name,
             kind=inner,
             meaning=next((note for note in notes if isinstance(note, str)), field.name),
@@ -188,7 +189,7 @@ def _read(kind: type[Any]) -> dict[str, Knob]:
             among=next((note for note in notes if isinstance(note, Among)), None),
             field=field,
         )
-    return found
+    return knobs
 
 
 class Knobs:
@@ -209,7 +210,7 @@ def build(kind: type[Kind], values: Any, where: str = "") -> Kind:
     for key, value in values.items():
         full = f"{where}.{key}" if where else key
         built[key] = _built(knobs[key], value, full)
-        knobs[key].check(built[key], full)
+        knobs[key].check(built[key], full, value)
     for key, knob in knobs.items():
         if knob.needed and key not in built:
             full = f"{where}.{key}" if where else key
@@ -370,6 +371,8 @@ def _wanted(kind: Any, limits: tuple[Limit, ...]) -> str:
     if origin in (tuple, list):
         fixed = origin is tuple and parts[-1] is not ...
         return f"{len(parts) if fixed else 'several'} values, each {_wanted(parts[0], limits)}"
+    if origin is dict:
+        return f"a table of keys, each {_wanted(parts[1], limits)}"
     if kind in (int, float):
         return f"a {'whole ' if kind is int else ''}number{bounds}"
     return _WORDS.get(kind, f"a {getattr(kind, '__name__', 'value')}")

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import fcntl
 import hashlib
 import json
 import os
 import re
 import secrets
 import stat
+import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any
@@ -63,10 +65,10 @@ def inside(root: Path, *names: str) -> Path:
 
 def target(path: Path) -> Path:
     """Return what a path that the user named leads to, through links; refuse a loop of links."""
-    found = Path(os.path.realpath(path))
-    if found.is_symlink():
+    real = Path(os.path.realpath(path))
+    if real.is_symlink():
         raise Linked(errno.ELOOP, f"{path} is a link to itself\nname another path")
-    return found
+    return real
 
 
 def read(path: Path, largest: int) -> bytes:
@@ -213,6 +215,27 @@ def sync(path: Path) -> None:
     """Flush a file, or the entries of a folder, to the disk."""
     with opened(path, os.O_RDONLY) as descriptor:
         os.fsync(descriptor)
+
+
+def hold(descriptor: int, patience: float = 0.0) -> bool:
+    """Lock an open file or folder; tell whether no other process holds it, now or in some seconds.
+
+    It is let go when it is closed. Some file systems of networks have no locks: there it counts as
+    held.
+    """
+    deadline = time.monotonic() + patience
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
+        except BlockingIOError:
+            if time.monotonic() >= deadline:
+                return False
+            time.sleep(0.05)
+        except OSError as error:
+            if error.errno not in (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS, errno.EBADF):
+                raise
+            return True
 
 
 def alive(process: int) -> bool:

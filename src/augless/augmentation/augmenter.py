@@ -180,8 +180,8 @@ def rewritten(
         for read, write in augmenter.moves
         for sample in samples
     ]
-    found = iter(rewriter(lines))
-    sides = {write: list(itertools.islice(found, len(samples))) for _, write in augmenter.moves}
+    answers = iter(rewriter(lines))
+    sides = {write: list(itertools.islice(answers, len(samples))) for _, write in augmenter.moves}
     made: list[list[corpora.Pair | None]] = []
     for place, sample in enumerate(samples):
         copies: list[corpora.Pair | None] = []
@@ -251,13 +251,13 @@ def changed(before: str, after: str) -> tuple[int, int]:
 
 def knobs(augmenter: Augmenter) -> dict[str, Any]:
     """Return the knobs of an augmenter, as JSON has them."""
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for knob in dataclasses.fields(augmenter):
         value = getattr(augmenter, knob.name)
         if dataclasses.is_dataclass(value) and not isinstance(value, type):
             value = {"kind": type(value).__name__, **dataclasses.asdict(value)}
-        found[knob.name] = json.loads(json.dumps(value, default=str))
-    return found
+        values[knob.name] = json.loads(json.dumps(value, default=str))
+    return values
 
 
 def require(holds: bool, name: str, value: object, wanted: str) -> None:

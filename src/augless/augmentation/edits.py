@@ -55,11 +55,11 @@ class WordEdits(Augmenter):
         """Gather the words of each side, to replace others by."""
         if self.edit in ("replace", "mixed") and self.rate > 0:
             progress("gathering words", 0, None)
-            found: tuple[set[str], set[str]] = (set(), set())
+            sides: tuple[set[str], set[str]] = (set(), set())
             for pair in context.corpus.pairs("train"):
-                for side, text in zip(found, (pair.source, pair.target), strict=True):
+                for side, text in zip(sides, (pair.source, pair.target), strict=True):
                     side.update(text[start:end] for start, end in words(text))
-            content = json.dumps([sorted(side) for side in found])
+            content = json.dumps([sorted(side) for side in sides])
             storage.replace(context.work / _WORDS, content.encode())
         return self
 

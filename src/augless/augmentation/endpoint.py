@@ -80,8 +80,8 @@ class Answers:
         """Return the answer to a question that was asked before."""
         with self._lock:
             rows = self._base.execute("SELECT text FROM answers WHERE question = ?", (question,))
-            found = rows.fetchone()
-        return None if found is None else str(found[0])
+            row = rows.fetchone()
+        return None if row is None else str(row[0])
 
     def put(self, question: str, text: str) -> None:
         """Keep an answer: it is on the disk when this returns."""
@@ -92,8 +92,8 @@ class Answers:
         """Return how many requests a job has made."""
         with self._lock:
             rows = self._base.execute("SELECT requests FROM spent WHERE job = ?", (job,))
-            found = rows.fetchone()
-        return 0 if found is None else int(found[0])
+            row = rows.fetchone()
+        return 0 if row is None else int(row[0])
 
     def spend(self, job: str, limit: int) -> bool:
         """Count one more request of a job, if it may make one: before it is made."""
@@ -145,8 +145,8 @@ class Client:
     def _looked_up(self, body: dict[str, Any]) -> str:
         content = json.dumps(body, sort_keys=True)
         question = hashlib.sha256(f"{self.settings.url}\n{content}".encode()).hexdigest()
-        if (found := self.answers.get(question)) is not None:
-            return found
+        if (answer := self.answers.get(question)) is not None:
+            return answer
         for attempt in range(self.settings.retries + 1):
             if self._end.is_set():
                 raise EndpointError("ended with another request")
@@ -164,13 +164,13 @@ class Client:
                         f"{self.settings.url}: {error}, after {tries}\n"
                         "what was answered is kept; the same command goes on"
                     ) from None
-                self._end.wait(self._pause(question, attempt, error.wait))
+                self._end.wait(self.pause(question, attempt, error.wait))
             else:
                 self.answers.put(question, text)
                 return text
         raise AssertionError("unreachable")
 
-    def _pause(self, question: str, attempt: int, asked: float) -> float:
+    def pause(self, question: str, attempt: int, asked: float) -> float:
         """Return how long to wait: twice as long each time, up to half as much by chance."""
         chance = draws.number((int(question[:12], 16), attempt)) / 2**32
         wait: float = self.settings.backoff * 2.0**attempt * (1 + chance)
@@ -292,8 +292,8 @@ def _text(raw: bytes) -> str:
 def _message(raw: bytes) -> str:
     """Return a server's own words, short and printable."""
     try:
-        found = json.loads(raw)
-        error = found.get("error", found.get("message", ""))
+        answer = json.loads(raw)
+        error = answer.get("error", answer.get("message", ""))
         said = error.get("message", "") if isinstance(error, dict) else str(error)
     except (ValueError, AttributeError, RecursionError):
         said = raw.decode("utf-8", "replace")

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import errno
-import fcntl
 import hashlib
 import json
 import os
@@ -142,13 +140,8 @@ def workplace(folder: Path, fingerprint: str) -> Iterator[Path]:
     flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW
     lock = os.open(work / LOCK, flags, 0o666)
     try:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise runs.Busy(f"{folder} is being made by another process") from None
-        except OSError as error:
-            if error.errno not in (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS):
-                raise  # else this file system has no locks
+        if not storage.hold(lock):
+            raise runs.Busy(f"{folder} is being made by another process")
         yield work
     finally:
         if folder.is_dir() and any(folder.iterdir()):  # it is whole: nothing here is needed again

@@ -44,15 +44,15 @@ class Generator:
         self, prompts: Sequence[str], keys: Sequence[draws.Key], manner: Manner
     ) -> list[list[str]]:
         """Answer each prompt `copies` times, one line each."""
-        found: list[list[str]] = [[] for _ in prompts]
+        answers: list[list[str]] = [[] for _ in prompts]
         spelt = [self._spelt(prompt) for prompt in prompts]
         order = sorted(range(len(prompts)), key=lambda i: (len(spelt[i]), i))
         for start in range(0, len(order), _BATCH):
             part = order[start : start + _BATCH]
             made = self._batch([spelt[i] for i in part], [keys[i] for i in part], manner)
             for place, texts in zip(part, made, strict=True):
-                found[place] = texts
-        return found
+                answers[place] = texts
+        return answers
 
     def _spelt(self, prompt: str) -> str:
         """Write a prompt as the model was trained to read it."""

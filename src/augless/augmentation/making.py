@@ -94,11 +94,11 @@ def augment(
     progress("reading checksums", 0, None)
     origin = made_from(augmenter, context)
     fingerprint = fingerprint_of(origin)
-    if found := _existing(folder, origin, fingerprint):
-        return found
+    if made := _existing(folder, origin, fingerprint):
+        return made
     with folders.workplace(folder, fingerprint) as work:
-        if found := _existing(folder, origin, fingerprint):  # another process was faster
-            return found
+        if made := _existing(folder, origin, fingerprint):  # another process was faster
+            return made
         job = _Job(augmenter, _inside(context, work), origin, fingerprint, progress, stop)
         try:
             return job.run(folder, workers)
@@ -146,11 +146,11 @@ def _refuse_augmented(corpus: corpora.Corpus) -> None:
 def _existing(folder: Path, origin: Mapping[str, Any], fingerprint: str) -> Augmented | None:
     if not os.path.lexists(folder / folders.MANIFEST):
         return None
-    found = Augmented.open(folder)
-    if found.fingerprint == fingerprint:
-        found.verify()
-        return found
-    was, now = found.manifest["made_from"], json.loads(json.dumps(origin))
+    made = Augmented.open(folder)
+    if made.fingerprint == fingerprint:
+        made.verify()
+        return made
+    was, now = made.manifest["made_from"], json.loads(json.dumps(origin))
     keys = [key for key in {**was, **now} if was.get(key) != now.get(key)]
     what = [
         f"{key} was {json.dumps(was.get(key))[:60]} and is now {json.dumps(now.get(key))[:60]}"
@@ -286,11 +286,11 @@ class _Job:
         with contextlib.ExitStack() as stack:
             plain = [stack.enter_context(folders.create(whole / name)) for name in names]
             for number, samples in self._blocks():
-                found = self._load(number, len(samples))
-                if found is None:
+                loaded = self._load(number, len(samples))
+                if loaded is None:
                     raise OSError(f"{self._path(number)} was there and is gone; augment again")
-                tally.seconds += found[1]
-                for sample, copies in zip(samples, found[0], strict=True):
+                tally.seconds += loaded[1]
+                for sample, copies in zip(samples, loaded[0], strict=True):
                     lone = sample.index >= tally.pairs
                     tally.note(sample, copies, self.augmenter.moves)
                     for copy, texts in enumerate(copies, 1):
@@ -354,11 +354,11 @@ def _row(
 
 
 def _versions() -> dict[str, str]:
-    found = {}
+    versions = {}
     for name in ("augless", "torch", "transformers", "tokenizers"):
         with contextlib.suppress(metadata.PackageNotFoundError):
-            found[name] = metadata.version(name)
-    return found
+            versions[name] = metadata.version(name)
+    return versions
 
 
 # Rewriting blocks, here or in other processes
@@ -366,9 +366,10 @@ def _versions() -> dict[str, str]:
 Work = Callable[[Iterator[tuple[int, list[Sample]]]], Iterator[tuple[int, Texts, float]]]
 
 
-def _texts(
+def timed(
     augmenter: Augmenter, rewriter: Rewriter, samples: Sequence[Sample], seed: int
 ) -> tuple[Texts, float]:
+    """Rewrite some samples; return their texts and the seconds that it took."""
     clock = time.monotonic if augmenter.remote else time.process_time
     began = clock()
     made = rewritten(augmenter, rewriter, samples, seed)
@@ -392,7 +393,7 @@ def _worker_processes(augmenter: Augmenter, context: Context, workers: int) -> I
                 for number, samples in blocks:
                     if not opened:  # not before there is something to do
                         opened.append(stack.enter_context(augmenter.open(context)))
-                    yield number, *_texts(augmenter, opened[0], samples, context.seed)
+                    yield number, *timed(augmenter, opened[0], samples, context.seed)
 
             yield here
         return
@@ -447,4 +448,4 @@ def _serve(samples: list[Sample]) -> tuple[Texts, float]:
     augmenter, context = _worker["augmenter"], _worker["context"]
     if "rewriter" not in _worker:  # here, so that what is wrong is an error of this block
         _worker["rewriter"] = _worker["stack"].enter_context(augmenter.open(context))
-    return _texts(augmenter, _worker["rewriter"], samples, context.seed)
+    return timed(augmenter, _worker["rewriter"], samples, context.seed)

@@ -93,7 +93,7 @@ class MaskedLm(Augmenter):
 
     def notes(self, context: Context) -> dict[str, Any]:
         """Say how the small model was trained."""
-        return {"small_model": found} if (found := small.report(context)) else {}
+        return {"small_model": report} if (report := small.report(context)) else {}
 
     @contextlib.contextmanager
     def open(self, context: Context) -> Iterator[Rewriter]:
@@ -117,10 +117,10 @@ class MaskedLm(Augmenter):
             changes: dict[tuple[int, int], list[tuple[int, int, str]]] = {}
             for start in range(0, len(tasks), self.batch):
                 some = tasks[start : start + self.batch]
-                for task, found in zip(some, predictor.predict(some, self.top_k), strict=True):
-                    changes.setdefault((task.place, task.copy), []).extend(found)
-            for (place, copy), found in changes.items():
-                texts[place][copy] = _spliced(lines[place].text, found)
+                for task, replaced in zip(some, predictor.predict(some, self.top_k), strict=True):
+                    changes.setdefault((task.place, task.copy), []).extend(replaced)
+            for (place, copy), replaced in changes.items():
+                texts[place][copy] = _spliced(lines[place].text, replaced)
             return texts
 
         yield rewrite
@@ -224,7 +224,7 @@ class Predictor:
             if _has_letter(word) and words(word) == [(0, len(word))]
         ]
         start = len("a ")
-        found = []
+        alone = []
         encodings = self.backend.encode_batch(
             [f"a {word} a" for _, word in whole], add_special_tokens=False
         )
@@ -235,12 +235,12 @@ class Predictor:
                 if start < end <= start + len(word)
             ]
             if inside == [i]:
-                found.append((i, word))
-        return np.array([i for i, _ in found], np.int64), [word for _, word in found]
+                alone.append((i, word))
+        return np.array([i for i, _ in alone], np.int64), [word for _, word in alone]
 
     def read(self, texts: Sequence[str]) -> list[Read]:
         """Cut texts into ids, and find the words whose ids are theirs alone."""
-        found = []
+        texts_read = []
         encodings = self.backend.encode_batch(list(texts), add_special_tokens=False)
         for text, encoding in zip(texts, encodings, strict=True):
             starts: dict[int, int] = {}
@@ -253,8 +253,8 @@ class Predictor:
                     ends[end] = place + 1
             spans = [(a, b) for a, b in words(text) if _has_letter(text[a:b])]
             able = [Word(a, b, starts[a], ends[b]) for a, b in spans if a in starts and b in ends]
-            found.append(Read(encoding.ids, able, len(spans)))
-        return found
+            texts_read.append(Read(encoding.ids, able, len(spans)))
+        return texts_read
 
     def masked(self, read: Read, chosen: Sequence[Word]) -> list[tuple[list[int], list[Word]]]:
         """Put a mask in place of each chosen word; cut what is too long for the model."""
@@ -280,24 +280,24 @@ class Predictor:
 
         What is too close to call is predicted again by itself, so that a batch decides nothing.
         """
-        best, sure = self._choose(tasks, *self._best(tasks, top_k), top_k)
-        found: list[list[tuple[int, int, str]]] = []
+        best, sure = self._choose(tasks, *self.best(tasks, top_k), top_k)
+        predicted: list[list[tuple[int, int, str]]] = []
         row = 0
         for task in tasks:
             mine = slice(row, row + len(task.words))
             choices = best[mine]
             if len(tasks) > 1 and not sure[mine].all():
-                choices, _ = self._choose([task], *self._best([task], top_k), top_k)
-            found.append(
+                choices, _ = self._choose([task], *self.best([task], top_k), top_k)
+            predicted.append(
                 [
                     (word.start, word.end, self._cased(self.spellings[column], task.text, word))
                     for word, column in zip(task.words, choices.tolist(), strict=True)
                 ]
             )
             row += len(task.words)
-        return found
+        return predicted
 
-    def _best(
+    def best(
         self, tasks: Sequence[Task], top_k: int
     ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
         """Return the highest logits of each mask, (N, K), and the candidates that have them."""
@@ -344,7 +344,7 @@ class Predictor:
             rows = np.flatnonzero(finite == count)
             first = min(top_k, count)
             some, theirs = values[rows, :count], scores[rows, :count]
-            sure[rows] = _clear(some, theirs, first)
+            sure[rows] = surely_best(some, theirs, first)
             chosen[rows] = columns[rows, theirs[:, :first].argmax(1)]
         return chosen, sure
 
@@ -358,7 +358,7 @@ class Predictor:
         return new[:1].upper() + new[1:] if old[:1].isupper() else new
 
 
-def _clear(
+def surely_best(
     logits: NDArray[np.float64], scores: NDArray[np.float64], count: int
 ) -> NDArray[np.bool_]:
     """Tell of each row whether the best of the first `count` is so by more than rounding changes.

@@ -68,8 +68,8 @@ class Triangles:
     @property
     def angle(self) -> Floats:
         """The angle at the original's corner, between the neighbour and the loss, from 0 to π."""
-        found: Floats = self.neighbours.angle.numpy()
-        return found
+        angles: Floats = self.neighbours.angle.numpy()
+        return angles
 
     def of_kind(self, kind: Kind) -> Triangles:
         """Return the triangles of one kind, one for each original: those are independent."""
@@ -130,7 +130,7 @@ def measure(
     }
     if not any(map(len, moves.values())):
         raise BadAugmentation(f"{augmented.folder}: no made pair differs from its original")
-    found: dict[str, list[tuple[Floats, ...]]] = {name: [] for name in GEOMETRIES}
+    solved: dict[str, list[tuple[Floats, ...]]] = {name: [] for name in GEOMETRIES}
     kinds, ofs = [], []
     done, total = 0, sum(map(len, moves.values()))
     for kind, rows in moves.items():
@@ -139,14 +139,14 @@ def measure(
             part = ordered[start : start + _BATCH]
             changed = other if kind == "input" else moved
             for name, sides in _triangles(writer.model, original, changed, part, kind).items():
-                found[name].append(sides)
+                solved[name].append(sides)
             kinds += [kind] * len(part)
             ofs += [pairs.of[row] for row in part]
             done += len(part)
             progress("measuring neighbours", done, total)
     joined = {
         name: [np.concatenate(column) for column in zip(*sides, strict=True)]
-        for name, sides in found.items()
+        for name, sides in solved.items()
     }
     return {
         name: Triangles(loss, radius, side, np.array(kinds), np.array(ofs, np.int64))
@@ -274,12 +274,12 @@ class Findings:
 
 def assess(triangles: Triangles) -> list[Findings]:
     """Test the paper's assumptions on each kind of neighbours there are enough of."""
-    found = []
+    findings = []
     for kind in KINDS:
         some = triangles.of_kind(kind)
         if len(some) >= _FEWEST:
-            found.append(_assessed(some, kind, triangles.unit))
-    return found
+            findings.append(_assessed(some, kind, triangles.unit))
+    return findings
 
 
 def _assessed(some: Triangles, kind: Kind, unit: float) -> Findings:

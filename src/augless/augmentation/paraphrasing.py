@@ -128,8 +128,10 @@ class Paraphrase(Augmenter):
     def _asking(self, client: endpoint.Client) -> Rewriter:
         def rewrite(lines: Sequence[Line]) -> list[list[str]]:
             bodies = [self._body(line, copy) for line in lines for copy in range(self.copies)]
-            found = iter(client.ask(bodies))
-            return [[_answer(next(found), line.text) for _ in range(self.copies)] for line in lines]
+            answers = iter(client.ask(bodies))
+            return [
+                [_answer(next(answers), line.text) for _ in range(self.copies)] for line in lines
+            ]
 
         return rewrite
 

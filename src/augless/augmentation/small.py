@@ -34,7 +34,7 @@ _TOKENS = 512  # ids of a batch
 # Choice: of the words that are masked in training. With 0.15, as in BERT, it learns less in the
 # same time: the loss on held-out words of Multi30k was 4.81 after 100 seconds, with 0.4 4.63.
 _SHARE = 0.4
-_SAVE = 200  # steps between two checkpoints
+SAVE_EVERY = 200  # steps between two checkpoints
 _FOLDER, _STATE, _REPORT = "small-bert", "training.safetensors", "small-bert.json"
 
 
@@ -223,7 +223,7 @@ class _Lesson:
             self.step += 1
             progress("training a masked language model", self.step, self.steps)
             halt = self.step < self.steps and stop()
-            if halt or self.step % _SAVE == 0:
+            if halt or self.step % SAVE_EVERY == 0:
                 self.seconds += training.worked(self.device) - clock
                 clock = training.worked(self.device)
                 self._save()

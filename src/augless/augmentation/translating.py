@@ -162,10 +162,10 @@ class RoundTrip(Augmenter):
     def with_runs(self, folders: Mapping[str, Path]) -> RoundTrip:
         """Return the augmenter that translates with runs."""
         knobs = (("there", _THERE), ("back", _BACK))
-        found: dict[str, Any] = {
+        places: dict[str, Any] = {
             knob: str(folders[name]) for knob, name in knobs if name in folders
         }
-        return dataclasses.replace(self, **found)
+        return dataclasses.replace(self, **places)
 
     def _models(self) -> tuple[str, str]:
         assert isinstance(self.there, str) and isinstance(self.back, str)  # trained by now
@@ -214,8 +214,8 @@ class RoundTrip(Augmenter):
 
         def rewrite(lines: Sequence[Line]) -> list[list[str]]:
             keys = [line.key for line in lines]
-            middle = [found[0] for found in there([self._plain(line) for line in lines], keys)]
-            return [[self._cut(one) for one in found] for found in back(middle, keys)]
+            middle = [texts[0] for texts in there([self._plain(line) for line in lines], keys)]
+            return [[self._cut(one) for one in texts] for texts in back(middle, keys)]
 
         yield rewrite
 
@@ -255,7 +255,7 @@ def _of_run(name: str, context: Context, search: Any, copies: int) -> Translator
         search = dataclasses.replace(search, n_best=copies)
 
     def translate(lines: Sequence[str], keys: Sequence[draws.Key]) -> list[list[str]]:
-        found: list[list[str]] = [[] for _ in lines]
+        translated: list[list[str]] = [[] for _ in lines]
         for side in sorted({key[-1] for key in keys}):
             mine = [i for i, key in enumerate(keys) if key[-1] == side]
             own = search
@@ -263,8 +263,8 @@ def _of_run(name: str, context: Context, search: Any, copies: int) -> Translator
                 own = dataclasses.replace(search, seed=draws.number((context.seed, side)))
             texts = writer.texts([lines[i] for i in mine], own, places=[keys[i][1] for i in mine])
             for i, hypotheses in zip(mine, texts, strict=True):
-                found[i] = [_clean(one) for one in hypotheses]
-        return found
+                translated[i] = [_clean(one) for one in hypotheses]
+        return translated
 
     return translate
 
@@ -296,12 +296,12 @@ def _languages(name: str) -> tuple[str, str] | None:
 
 
 def _check_run(run: Path, source: str, target: str) -> None:
-    found = _languages(str(run))
-    if found is None:
+    languages = _languages(str(run))
+    if languages is None:
         raise runs.BadRun(f"{run} holds no run; make one with train, or name another folder")
-    if found != (preparing.rules(source), preparing.rules(target)):
+    if languages != (preparing.rules(source), preparing.rules(target)):
         raise BadAugmentation(
-            f"{run} goes from {found[0]} to {found[1]}; from {source} to {target} is needed"
+            f"{run} goes from {languages[0]} to {languages[1]}; from {source} to {target} is needed"
         )
 
 

@@ -43,8 +43,7 @@ def _version(asked: bool) -> None:
 @app.callback()
 def root(
     version: Annotated[
-        bool,
-        typer.Option("--version", callback=_version, is_eager=True, help="Show the version."),
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
     ] = False,
 ) -> None:
     """Train text-generation models as if their data had been augmented, without augmented data.

@@ -68,25 +68,19 @@ def augment(
     needing.check(resolved)
     options.set_threads(threads)
     with stop, terminal.Progress() as progress:
-        folders = {}
-        for name, need in needing.needs(resolved).items():
-            source, target = need.recipe.corpus.languages
-            progress.say(f"training the {name} first, from {source} to {target}")
-            run, finished = training.follow(
-                need,
-                progress,
-                stop,
-                prepared_root=data,
-                runs_root=runs,
-                device=device,
-                workers=workers,
-            )
-            if not finished:
-                raise terminal.Stopped(stop.by)
-            folders[name] = run.folder
-        chosen = chosen.with_runs(folders)
+        place = following.Place(
+            prepared=data,
+            runs=runs,
+            device=device,
+            workers=workers,
+            stop=stop,
+            on_record=lambda record: progress.say(training.line(record)),
+            progress=progress,
+        )
+        if following.train_needs(resolved, place) is not None:
+            raise terminal.Stopped(stop.by)
         made = augmentation.augment(
-            chosen,
+            chosen.with_runs(following.homes(resolved, place)),
             corpus,
             out,
             seed=seed,

@@ -59,14 +59,13 @@ def summary(prepared: data.Prepared) -> str:
     from augless import data, text
 
     manifest = prepared.manifest
-    lines = [f"{'split':<8} {'pairs':>9} {'source ids':>12} {'target ids':>12} {'unknown':>17}"]
+    rows = [["split", "pairs", "source ids", "target ids", "unknown"]]
     for split, numbers in manifest["statistics"].items():
-        source, target = numbers["source"], numbers["target"]
-        unknown = f"{source['unknown']:.3%} / {target['unknown']:.3%}"
-        lines.append(
-            f"{split:<8} {numbers['pairs']:>9,} {source['tokens']:>12,} {target['tokens']:>12,} "
-            f"{unknown:>17}"
-        )
+        sides = numbers["source"], numbers["target"]
+        counts = (numbers["pairs"], *(side["tokens"] for side in sides))
+        unknown = " / ".join(f"{side['unknown']:.3%}" for side in sides)
+        rows.append([split, *(f"{count:,}" for count in counts), unknown])
+    lines = [terminal.table(rows)]
     for split, numbers in manifest["statistics"].items():
         reasons = ", ".join(f"{n:,} {reason}" for reason, n in numbers["dropped"].items())
         if split == "train" or reasons:

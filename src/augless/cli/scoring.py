@@ -91,10 +91,7 @@ def _metric(name: str, language: str) -> metrics.Metric:
 
     if name not in metrics.METRICS:
         raise options.unknown("metric", name, metrics.METRICS)
-    kind = metrics.METRICS[name]
-    knobs = {knob.name for knob in dataclasses.fields(kind)}
-    made: metrics.Metric = kind(language=language) if "language" in knobs else kind()
-    return made
+    return metrics.made(name, language=language)
 
 
 def _systems(written: Sequence[str]) -> Systems:

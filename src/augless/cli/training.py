@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from augless.cli import options, terminal
 
 if TYPE_CHECKING:
-    from augless import recipes, runs, training
-    from augless.recipes.following import Recipe
+    from augless import runs, training
 
 
 def train(
@@ -48,6 +47,7 @@ def train(
     """
     stop = terminal.Stop().listen()
     from augless import recipes, training
+    from augless.recipes import following
 
     if os.environ.get("WORLD_SIZE", "1") != "1":
         raise recipes.BadRecipe(
@@ -59,17 +59,17 @@ def train(
     with terminal.Progress() as progress:
         if not as_json:
             terminal.print_recipe(resolved.origins, verbose=verbose)
-        trained, finished = follow(
-            resolved,
-            progress,
-            stop,
-            folder=run,
-            prepared_root=data,
-            runs_root=out,
+        place = following.Place(
+            prepared=data,
+            runs=out,
             device=device,
             workers=workers,
-            max_minutes=max_minutes,
-            tensorboard=tensorboard,
+            stop=stop,
+            on_record=lambda record: progress.say(line(record)),
+            progress=progress,
+        )
+        trained, finished = following.train(
+            resolved, place, folder=run, max_minutes=max_minutes, tensorboard=tensorboard
         )
     for warning in trained.warnings:
         terminal.say(warning)
@@ -80,21 +80,6 @@ def train(
     assert result is not None  # it is finished
     values = {"run": str(trained.folder), **dataclasses.asdict(result)}
     terminal.result(as_json, values, lambda: _said(trained, result, resolved.recipe.training))
-
-
-def follow(
-    resolved: recipes.Resolved[Recipe],
-    progress: terminal.Progress,
-    stop: terminal.Stop,
-    **how: Any,
-) -> tuple[runs.Run, bool]:
-    """Train as a recipe says, with a line for every record; how is what `following.train` takes."""
-    from augless.recipes import following
-
-    def say(record: Mapping[str, Any]) -> None:
-        progress.say(line(record))
-
-    return following.train(resolved, stop=stop, on_record=say, progress=progress, **how)
 
 
 def _said(trained: runs.Run, result: training.Outcome, settings: training.Settings) -> str:

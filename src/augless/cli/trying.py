@@ -35,6 +35,14 @@ Records = Annotated[
     {"exists": True, "file_okay": False},
 ]
 Files = Annotated[tuple[Path, Path] | None, None, "SOURCE TARGET"]
+Rivals = Annotated[
+    bool, "With own files: compare with masked-LM, back-translation, R-Drop and others."
+]
+RoundTrip = Annotated[
+    tuple[str, str] | None,
+    "With --rivals, for dialogue: two models of translation, runs or Hugging Face ones.",
+    "THERE BACK",
+]
 _PLAN = "plan.toml"  # which a trial leaves in its folder
 _Files = dict[str, tuple[Path, Path]]
 
@@ -59,14 +67,8 @@ def trial(
     train: Files = None,
     valid: Files = None,
     test: Files = None,
-    rivals: Annotated[
-        bool, "With own files: compare with masked-LM, back-translation, R-Drop and others."
-    ] = False,
-    round_trip: Annotated[
-        tuple[str, str] | None,
-        "With --rivals, for dialogue: two models of translation, runs or Hugging Face ones.",
-        "THERE BACK",
-    ] = None,
+    rivals: Rivals = False,
+    round_trip: RoundTrip = None,
     as_json: options.Json = False,
 ) -> None:
     """Compare methods: train each with several seeds, write a page.
@@ -247,10 +249,10 @@ def _chosen(
 
 def _ending(path: Path) -> str:
     """Return what the name of a file says of its language, such as de of train.de.gz."""
-    name = path.name
-    for form in (".gz", ".xz", ".zst"):
-        name = name.removesuffix(form)
-    return Path(name).suffix.removeprefix(".") or "text"
+    from augless.corpora import reading
+
+    named = path.with_suffix("") if path.suffix in reading.COMPRESSED else path
+    return named.suffix.removeprefix(".") or "text"
 
 
 def _root(out: Path, plan: trials.Plan, files: _Files) -> Path:
@@ -288,11 +290,8 @@ def present(trial: trials.Trial, root: Path, as_json: bool, ratings: Tally | Non
         if ratings is not None:
             evidence = joining.beside(evidence, ratings)
         page = reports.report(evidence, storage.inside(root, "report"))
-    if as_json:
-        print(terminal.as_json({"page": str(page), **reports.summary(evidence), **_runs(trial)}))
-    else:
-        print(f"{terminal.visible(reports.text(evidence))}\n{page}")
-    sys.stdout.flush()  # before what failed, where both go to one place
+    values = {"page": str(page), **reports.summary(evidence), **_runs(trial)}
+    terminal.result(as_json, values, lambda: f"{reports.text(evidence)}\n{page}")
     for line in watching.failures(trial):
         terminal.say(line)
 

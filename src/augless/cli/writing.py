@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import itertools
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -93,25 +92,9 @@ def lines(path: Path) -> Iterator[str]:
     """Read the lines of a file, or of standard input as they come; only LF ends a line."""
     from augless import corpora
 
-    if str(path) != "-":
-        corpora.reading.check(path)
-        for block in corpora.reading.blocks(path, corpora.Tally()):
-            yield from block
+    if path == corpora.reading.STDIN:
+        yield from corpora.reading.piped()
         return
-    if sys.stdin is None:
-        raise OSError("standard input is closed; name a file")
-    longest = corpora.reading.LONGEST
-    for number in itertools.count(1):
-        raw = sys.stdin.buffer.readline(longest + 2)  # no more is held, however long the line
-        if not raw:
-            return
-        if len(raw.removesuffix(b"\n")) > longest:
-            size = f"{longest >> 20} MiB"
-            raise corpora.BadData(f"standard input, line {number}: longer than {size}")
-        try:
-            line = raw.removesuffix(b"\n").decode()
-        except UnicodeDecodeError:
-            raise corpora.BadData(f"standard input: line {number} is not UTF-8") from None
-        if "\0" in line:
-            raise corpora.BadData(f"standard input: line {number} has a NUL character")
-        yield line
+    corpora.reading.check(path)
+    for block in corpora.reading.blocks(path, corpora.Tally()):
+        yield from block

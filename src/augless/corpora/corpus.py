@@ -62,10 +62,16 @@ class Corpus(Knobs):
         for path in self.inputs():
             reading.check(path)
 
+    @property
+    def located(self) -> list[str]:
+        """The knobs that say where files are."""
+        names = (field.name for field in dataclasses.fields(self))
+        return [name for name in names if _located(getattr(self, name))]
+
     def settled(self) -> dict[str, Any]:
         """Give its knobs, but for those that say where files are."""
-        values = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
-        return {name: value for name, value in values.items() if not _located(value)}
+        names = (field.name for field in dataclasses.fields(self))
+        return {name: getattr(self, name) for name in names if name not in self.located}
 
     def fingerprint(self) -> str:
         """Give a SHA-256 that tells whether the pairs may be other ones.
@@ -84,7 +90,7 @@ def _located(value: Any) -> bool:
     return isinstance(value, Path) or (isinstance(value, tuple) and any(map(_located, value)))
 
 
-def found(folders: tuple[Path, ...], stems: tuple[str, ...]) -> Path | None:
+def located_in(folders: tuple[Path, ...], stems: tuple[str, ...]) -> Path | None:
     """Find the one file that has one of these names, compressed or not; None if there is none.
 
     The first folder that has any decides. Two such files there are refused: one may be stale.

@@ -124,12 +124,12 @@ def _unpacked(address: str, content: bytes, files: tuple[str, ...]) -> dict[str,
     """Take the named files out of an archive, if it is one; nothing else in it matters."""
     if not _is_archive(address):
         return {files[0]: content}
-    found = {}
+    contents = {}
     with tarfile.open(fileobj=io.BytesIO(content)) as archive:
         for member in archive:
             name = member.name.removeprefix("./")
             if name in files and (stream := archive.extractfile(member)) is not None:
-                found[name] = stream.read(LARGEST)
-    if absent := [name for name in files if name not in found]:
+                contents[name] = stream.read(LARGEST)
+    if absent := [name for name in files if name not in contents]:
         raise BadData(f"{address} holds no {', '.join(absent)}")
-    return found
+    return contents

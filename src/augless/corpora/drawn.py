@@ -183,7 +183,7 @@ class Tatoeba(Published):
         for number, pair in enumerate(self._all(Tally())):
             leaders.append(number)
             for side, sentence in enumerate((pair.source, pair.target)):
-                other = leader(first.setdefault(_rank(side, _bare(sentence)), number))
+                other = leader(first.setdefault(_rank(side, bare(sentence)), number))
                 mine = leader(number)
                 leaders[max(mine, other)] = min(mine, other)
         groups: dict[int, list[int]] = {}
@@ -209,7 +209,7 @@ class Tatoeba(Published):
         return bytes(place)
 
 
-def _bare(sentence: str) -> str:
+def bare(sentence: str) -> str:
     """Strip what does not make a sentence another one: case, punctuation, spacing."""
     folded = unicodedata.normalize("NFKC", sentence).casefold()
     return " ".join(re.findall(r"\w+", folded)) or sentence

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
 from augless.corpora import reading
-from augless.corpora.corpus import Corpus, found
+from augless.corpora.corpus import Corpus, located_in
 from augless.corpora.reading import COMPRESSED, BadData, Empty, Pair, Tally
 from augless.knobs import Among, Choices, Within
 
@@ -156,7 +156,7 @@ class Files(Corpus):
         return next(iter(candidates.values()), ())
 
     def _of_stem(self, folder: Path, stem: str) -> tuple[Path, ...]:
-        one, other = (found((folder,), (f"{stem}.{side}",)) for side in self.languages)
+        one, other = (located_in((folder,), (f"{stem}.{side}",)) for side in self.languages)
         if one and other:
             return one, other
         if one or other:
@@ -164,7 +164,7 @@ class Files(Corpus):
             raise BadData(
                 f"{reading.name(there or folder)}: there is no {stem}.{absent} beside this file."
             )
-        both = found((folder,), tuple(f"{stem}{one.suffix}" for one in _formats()))
+        both = located_in((folder,), tuple(f"{stem}{one.suffix}" for one in _formats()))
         return (both,) if both else ()
 
 

@@ -13,7 +13,7 @@ from typing import Annotated, ClassVar, Literal
 
 from augless import text
 from augless.corpora import reading
-from augless.corpora.corpus import Corpus, found
+from augless.corpora.corpus import Corpus, located_in
 from augless.corpora.downloading import Progress, Remote, download
 from augless.corpora.reading import BadData, Empty, Numbered, Pair, Tally
 
@@ -64,7 +64,7 @@ class Published(Corpus):
     def _file(self, *stems: str, below: str = "") -> Path:
         """Find a file, in the folder or in the one below; where it should be, if it is absent."""
         folders = (self.path, self.path / below) if below else (self.path,)
-        return found(folders, stems) or self.path / stems[0]
+        return located_in(folders, stems) or self.path / stems[0]
 
 
 def unescape(line: str) -> str:
@@ -137,7 +137,7 @@ class IWSLT14(Published):
                 pattern.format(pair=pair, side=side) for pair in (f"{other}-en", f"en-{other}")
             ]
             below = (self.path, self.path / f"{other}-en", self.path / f"en-{other}")
-            paths = (found(below, (name,)) for name in names)
+            paths = (located_in(below, (name,)) for name in names)
             there.append(next(filter(None, paths), self.path / names[0]))
         return there[0], there[1]
 

@@ -70,7 +70,7 @@ class Tally:
 
 def name(path: Path) -> str:
     """Spell a path for a message: on one line, whatever characters it has."""
-    if path in (STDIN, *_spooled):
+    if path in (STDIN, *spooled):
         return "standard input"
     text = str(path)
     return text if text.isprintable() else ascii(text)
@@ -81,7 +81,8 @@ def quoted(text: str) -> str:
     return ascii(text if len(text) <= 40 else text[:40] + "...")
 
 
-_spooled: dict[Path, IO[bytes]] = {}
+spooled: dict[Path, IO[bytes]] = {}
+"""the path of a copy of standard input -> the copy, once there is one"""
 
 
 def local(path: Path) -> Path:
@@ -92,7 +93,7 @@ def local(path: Path) -> Path:
     """
     if path != STDIN:
         return path
-    if not _spooled:
+    if not spooled:
         if sys.stdin is None or sys.stdin.isatty():
             raise BadData("standard input: nothing is piped in.\nPipe a file in, or name one.")
         # It has no name, so it is gone with the process, however that ends. On Linux its
@@ -100,8 +101,8 @@ def local(path: Path) -> Path:
         copy = tempfile.TemporaryFile()  # noqa: SIM115 - open as long as the process runs
         shutil.copyfileobj(sys.stdin.buffer, copy, BLOCK)
         copy.flush()
-        _spooled[Path(f"/proc/self/fd/{copy.fileno()}")] = copy
-    return next(iter(_spooled))
+        spooled[Path(f"/proc/self/fd/{copy.fileno()}")] = copy
+    return next(iter(spooled))
 
 
 def check(path: Path) -> None:
@@ -222,10 +223,7 @@ def blocks(path: Path, tally: Tally) -> Iterator[list[str]]:
         elif (cut := block.rfind(b"\n") + 1) or len(rest) + len(block) > LONGEST:
             whole, rest = rest + block[:cut], block[cut:]
             if not cut or whole.find(b"\n") > LONGEST:
-                raise BadData(
-                    f"{name(path)}, line {number + 1}: longer than {LONGEST >> 20} MiB.\n"
-                    "This is not text in lines; end each sample with a line feed."
-                )
+                raise _endless(path, number + 1)
         else:
             rest += block
             continue
@@ -236,6 +234,26 @@ def blocks(path: Path, tally: Tally) -> Iterator[list[str]]:
             lines = _lines(path, whole, number)
             number += len(lines)
             yield lines
+
+
+def piped() -> Iterator[str]:
+    """Yield the lines of standard input, each as soon as it is there; they are read once."""
+    if sys.stdin is None:
+        raise OSError("standard input is closed; name a file")
+    for before in itertools.count():
+        line = sys.stdin.buffer.readline(LONGEST + 2)  # no more is held, however long the line
+        if not line:
+            return
+        if len(line.removesuffix(b"\n")) > LONGEST:
+            raise _endless(STDIN, before + 1)
+        yield from _lines(STDIN, line, before)
+
+
+def _endless(path: Path, number: int) -> BadData:
+    return BadData(
+        f"{name(path)}, line {number}: longer than {LONGEST >> 20} MiB.\n"
+        "This is not text in lines; end each sample with a line feed."
+    )
 
 
 def _lines(path: Path, whole: bytes, before: int) -> list[str]:
@@ -401,13 +419,13 @@ def columns(wanted: tuple[int, int]) -> Callable[[Path, int, str], tuple[str, st
     one, other = wanted
 
     def fields(path: Path, number: int, line: str) -> tuple[str, str]:
-        found = line.split("\t")
-        if max(wanted) > len(found):
+        cells = line.split("\t")
+        if max(wanted) > len(cells):
             raise BadData(
-                f"{name(path)}, line {number}: column {max(wanted)} is wanted, of {len(found)}.\n"
+                f"{name(path)}, line {number}: column {max(wanted)} is wanted, of {len(cells)}.\n"
                 "Columns are separated by one tab each."
             )
-        return found[one - 1], found[other - 1]
+        return cells[one - 1], cells[other - 1]
 
     return fields
 
@@ -421,8 +439,8 @@ def members(wanted: tuple[str, ...]) -> Callable[[Path, int, str], tuple[str, st
     """Make a reader of lines that are JSON objects with two named fields of text."""
 
     def fields(path: Path, number: int, line: str) -> tuple[str, str]:
-        found = record(path, number, line)
-        one, other = (_text(path, number, found, key) for key in wanted)
+        members = record(path, number, line)
+        one, other = (_text(path, number, members, key) for key in wanted)
         return one, other
 
     return fields
@@ -437,21 +455,21 @@ def record(path: Path, number: int, line: str) -> dict[str, Any]:
     """Parse a line that must be a JSON object."""
     # Besides bad syntax: integers of thousands of digits (ValueError), nesting (RecursionError).
     try:
-        found = json.loads(line)
+        members = json.loads(line)
     except (ValueError, RecursionError) as error:
         reason = getattr(error, "msg", "too deep or too long a number")
         raise BadData(f"{name(path)}, line {number}: not JSON ({reason}).") from None
-    if not isinstance(found, dict):
+    if not isinstance(members, dict):
         raise BadData(f"{name(path)}, line {number}: not a JSON object, but {quoted(line)}.")
-    return found
+    return members
 
 
-def _text(path: Path, number: int, found: dict[str, Any], key: str) -> str:
+def _text(path: Path, number: int, members: dict[str, Any], key: str) -> str:
     place = f"{name(path)}, line {number}"
-    if key not in found:
-        there = ", ".join(map(quoted, itertools.islice(found, 5))) or "none"
+    if key not in members:
+        there = ", ".join(map(quoted, itertools.islice(members, 5))) or "none"
         raise BadData(f"{place}: no field {quoted(key)}.\nIts fields are: {there}.")
-    value = found[key]
+    value = members[key]
     if not isinstance(value, str):
         raise BadData(f"{place}: the field {quoted(key)} is not text, but {quoted(repr(value))}.")
     return sound(path, number, value)

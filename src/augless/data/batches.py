@@ -47,11 +47,11 @@ def plan(
     order = generator.permutation(len(pairs))
     mean = max(1.0, float(lengths.mean())) if len(pairs) else 1.0
     size = bucket * (sentences or max(1, int((tokens or 1) / mean)))
-    found: list[NDArray[np.int64]] = []
+    batches: list[NDArray[np.int64]] = []
     for start in range(0, len(order), size):
         part = order[start : start + size]
-        found += _cut(part[np.argsort(lengths[part], kind="stable")], lengths, sentences, tokens)
-    return [found[i] for i in generator.permutation(len(found))]
+        batches += _cut(part[np.argsort(lengths[part], kind="stable")], lengths, sentences, tokens)
+    return [batches[i] for i in generator.permutation(len(batches))]
 
 
 def batches(
@@ -121,16 +121,16 @@ def _cut(
     """Cut an order into batches of so many sentences, or of at most so many padded tokens."""
     if sentences is not None:
         return [order[i : i + sentences] for i in range(0, len(order), sentences)]
-    found, start, longest = [], 0, 0
+    batches, start, longest = [], 0, 0
     for end, length in enumerate(lengths[order].tolist()):
         longest = max(longest, length)
         # A sentence longer than the limit makes a batch of its own: none is lost.
         if end > start and longest * (end - start + 1) > (tokens or 0):
-            found.append(order[start:end])
+            batches.append(order[start:end])
             start, longest = end, length
     if start < len(order):
-        found.append(order[start:])
-    return found
+        batches.append(order[start:])
+    return batches
 
 
 def padded(side: Ragged, rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[Any]]:

@@ -98,9 +98,9 @@ def prepare(
     _clear(folder.parent)
     if folder.exists():
         try:
-            found = Prepared.open(folder)
-            found.verify()
-            return found
+            prepared = Prepared.open(folder)
+            prepared.verify()
+            return prepared
         except store.BadStore as error:
             progress(f"{error}: doing so", 0, None)
             storage.remove(folder, store.FILES)
@@ -252,10 +252,10 @@ def _measure(
     if settings.filters.duplicates == "drop":
         pairs = _without_duplicates(pairs, first)
     measurer = _Measurer(tokenisers, settings.filters, held_out)
-    for judged, shared, found in in_order(measurer, pairs, pool):
+    for judged, shared, counted in in_order(measurer, pairs, pool):
         verdicts += judged
         reasons["shared pairs seen"] += shared
-        for total, part in zip(counts, found, strict=True):
+        for total, part in zip(counts, counted, strict=True):
             total.update(part)
         progress("counting words", tally.done, tally.total or None)
     kept = np.frombuffer(verdicts, np.uint8) == 0

@@ -145,7 +145,7 @@ def chunk_rows(vocabulary: int) -> int:
     return max(CHUNK_ENTRIES // vocabulary, CHUNK_ROWS)
 
 
-def _chunks(
+def logits_of(
     hidden: Tensor, projection: Tensor, bias: Tensor | None, kept: Sequence[Tensor] = ()
 ) -> Iterator[tuple[slice, Tensor]]:
     """Yield the rows of each chunk and their logits, in memory that the next chunk overwrites.
@@ -181,7 +181,7 @@ def _pick(powers: Tensor, totals: Tensor, soft: Soft, table: Tensor) -> _Picked:
     if soft.drop == 0:
         row = torch.arange(len(powers), device=powers.device)
         return _Picked(totals[:0], row[:0], powers @ table / totals[:, None], row)
-    place = _places_above(powers, totals[:, None] * soft.threshold)
+    place = places_above(powers, totals[:, None] * soft.threshold)
     token = place.div(powers.shape[1], rounding_mode="floor")
     share = powers.view(-1)[place] / totals[token]
     sparse = 1 - torch.zeros_like(totals).index_add_(0, token, share) <= soft.drop
@@ -192,7 +192,7 @@ def _pick(powers: Tensor, totals: Tensor, soft: Soft, table: Tensor) -> _Picked:
     return _Picked(share, place, powers[row] @ table / totals[row, None], row)
 
 
-def _places_above(values: Tensor, bound: Tensor) -> Tensor:
+def places_above(values: Tensor, bound: Tensor) -> Tensor:
     """Find the entries above their row's bound, read row by row, (c, V), (c, 1) -> (k,)."""
     if values.device.type == "cpu":
         # torch compares and counts one by one here; numpy takes a sixth of the time.
@@ -231,7 +231,7 @@ class _VocabularyPass(torch.autograd.Function):
         log_totals = hidden.new_empty(len(temperatures), len(hidden))
         picked: list[list[_Picked]] = [[] for _ in softs]
         starts, kept = [], []
-        for rows, logits in _chunks(hidden, projection, bias):
+        for rows, logits in logits_of(hidden, projection, bias):
             starts.append(rows.start)
             if rows.stop <= kept_rows:
                 kept.append(logits.clone())
@@ -269,7 +269,7 @@ class _VocabularyPass(torch.autograd.Function):
         d_hidden, d_projection, d_bias, _, _, _, *d_tables = gradients
         columns = ctx.softs, tables, d_tables, ctx.picked, d_picked[::4], d_picked[2::4]
         pulls = [_Pull(*column) for column in zip(*columns, strict=True)]
-        for number, (rows, logits) in enumerate(_chunks(hidden, projection, bias, kept)):
+        for number, (rows, logits) in enumerate(logits_of(hidden, projection, bias, kept)):
             # CE and all soft predictions meet in one gradient of the logits, so that its products
             # with projection and hidden are formed once, whatever the number of losses.
             d_logits = torch.zeros(())

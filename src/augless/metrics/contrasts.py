@@ -16,8 +16,8 @@ difference written g_i + e_si as in `significance`, a bootstrap over sentences g
 (var g + var e / S) / N; the luck e of a seed's own outputs is in s^2 already, so var g / N alone is
 counted (`sentence_variance`).
 
-    found = compare({"plain": scores_of_plain, "law": scores_of_law, ...}, "plain")["law"]
-    found.estimate, (found.low, found.high), found.p, found.minimum_detectable_effect
+    law = compare({"plain": scores_of_plain, "law": scores_of_law, ...}, "plain")["law"]
+    law.estimate, (law.low, law.high), law.p, law.minimum_detectable_effect
 
 Several corpora: `mean_difference` averages over the corpora at hand, which is the primary contrast
 of a plan; `random_effects` asks about corpora like these, and needs many to answer. Several
@@ -181,9 +181,9 @@ def _of_models(a: System, b: System, *, alpha: float, power: float, resamples: i
     drawn = paired_bootstrap(a, b, resamples=resamples)
     degrees = max(1, len(a[0].statistics) - 1)
     variance = drawn.deviation**2
-    found = _judged(drawn.difference, variance, degrees, alpha=alpha, power=power)
+    judged = _judged(drawn.difference, variance, degrees, alpha=alpha, power=power)
     p = approximate_randomisation(a, b, resamples=resamples).p
-    return replace(found, p=p, corrected_p=p, test="sentences", sentence_variance=variance)
+    return replace(judged, p=p, corrected_p=p, test="sentences", sentence_variance=variance)
 
 
 def difference(
@@ -202,9 +202,9 @@ def difference(
     paired = fails and (own > variance or scores.seeds >= ENOUGH_SEEDS)
     total = sentence_variance + (own if paired else variance) / scores.seeds
     degrees = scores.seeds - 1 if paired else scores.degrees
-    found = _judged(float(apart.mean()), total, degrees, alpha=alpha, power=power)
+    judged = _judged(float(apart.mean()), total, degrees, alpha=alpha, power=power)
     test: Literal["paired-t", "two-way"] = "paired-t" if paired else "two-way"
-    return replace(found, test=test, sentence_variance=sentence_variance)
+    return replace(judged, test=test, sentence_variance=sentence_variance)
 
 
 def model_fails(scores: Scores, method: str, baseline: str, level: float = MODEL_LEVEL) -> bool:
@@ -243,9 +243,9 @@ def mean_difference(
     freedom = float(variances.sum() ** 2 / spread) if spread else float(degrees.sum())
     estimate = float(np.mean([one.estimate for one in differences]))
     total = float(variances.sum()) / len(differences) ** 2
-    found = _judged(estimate, total, freedom, alpha=alpha, power=power)
+    judged = _judged(estimate, total, freedom, alpha=alpha, power=power)
     shared = sum(one.sentence_variance for one in differences) / len(differences) ** 2
-    return replace(found, test="mean", sentence_variance=shared)
+    return replace(judged, test="mean", sentence_variance=shared)
 
 
 @dataclass(frozen=True)
@@ -282,9 +282,9 @@ def random_effects(
     mean = float((weights * effects).sum() / weights.sum())
     observed = float((weights * (effects - mean) ** 2).sum()) / freedom
     variance = max(1.0, observed) / float(weights.sum())
-    found = _judged(mean, variance, freedom, alpha=alpha, power=power)
+    judged = _judged(mean, variance, freedom, alpha=alpha, power=power)
     shares = tuple(float(weight) for weight in weights / weights.sum())
-    return RandomEffects(replace(found, test="random-effects"), math.sqrt(between), shares)
+    return RandomEffects(replace(judged, test="random-effects"), math.sqrt(between), shares)
 
 
 def corrected(
@@ -305,17 +305,17 @@ def corrected(
         if name not in differences:
             known = ", ".join(map(str, differences))
             raise BadScores(f"{name!r} is none of the contrasts {known}")
-    found, highest = {}, 0.0
+    tests, highest = {}, 0.0
     for name in first:
         highest = max(highest, differences[name].p)
-        found[name] = replace(differences[name], corrected_p=highest)
+        tests[name] = replace(differences[name], corrected_p=highest)
     others = [name for name in differences if name not in first]
     p_values = holm([differences[name].p for name in others])
     for name, p in zip(others, p_values, strict=True):
         one = differences[name]
         seen = detectable(one.deviation, one.degrees, alpha / len(others), power)
-        found[name] = replace(one, corrected_p=max(p, one.p), minimum_detectable_effect=seen)
-    return {name: found[name] for name in differences}
+        tests[name] = replace(one, corrected_p=max(p, one.p), minimum_detectable_effect=seen)
+    return {name: tests[name] for name in differences}
 
 
 def seeds_needed(
@@ -374,13 +374,13 @@ def detectable(deviation: float, degrees: float, alpha: float, power: float) -> 
 
     threshold = float(special.stdtrit(degrees, 1 - alpha / 2))
 
-    def found(shift: float) -> float:
+    def shown(shift: float) -> float:
         return float(1 - special.nctdtr(degrees, shift, threshold))
 
     low, high = 0.0, 1.0
-    while found(high) < power:
+    while shown(high) < power:
         high *= 2
     while high - low > 1e-9 * high:
         middle = (low + high) / 2
-        low, high = (low, middle) if found(middle) >= power else (middle, high)
+        low, high = (low, middle) if shown(middle) >= power else (middle, high)
     return high * deviation

@@ -3,7 +3,7 @@
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from importlib import metadata
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
@@ -428,6 +428,15 @@ _LISTED: tuple[type[Metric], ...] = (
 METRICS: dict[str, type[Any]] = Choices({metric.name: metric for metric in _LISTED})
 
 
+def made(name: str, **known: str) -> Metric:
+    """Make a metric; of what is known of the texts, it takes what it has a knob for."""
+    if name not in METRICS:
+        raise BadScores(f"metric {name!r} is none of {', '.join(METRICS)}")
+    own = {knob.name for knob in fields(METRICS[name])}
+    metric: Metric = METRICS[name](**{key: known[key] for key in known if key in own})
+    return metric
+
+
 @dataclass(frozen=True)
 class Score:
     """A value, what it means, and what it was computed from."""
@@ -461,12 +470,7 @@ def score(
     `references` are N lines, or several lists of N lines. A metric is a name, or an instance where
     its knobs matter.
     """
-    if isinstance(metric, str):
-        if metric not in METRICS:
-            raise BadScores(f"metric {metric!r} is none of {', '.join(METRICS)}")
-        chosen: Metric = METRICS[metric]()
-    else:
-        chosen = metric
+    chosen = made(metric) if isinstance(metric, str) else metric
     single = bool(references) and isinstance(references[0], str)
     streams: Any = [references] if single else references
     outputs = Outputs(hypotheses, streams, nats, tokens)

@@ -84,10 +84,10 @@ class Attention(nn.Module):
     ) -> Tensor:
         """Look from x at keys and values, (B, T, D) -> (B, T, D)."""
         # Where the mask leaves nothing to look at torch answers 0.
-        found = functional.scaled_dot_product_attention(
+        attended = functional.scaled_dot_product_attention(
             self._split(self.query(x)), keys, values, attn_mask=mask, is_causal=causal
         )
-        joined: Tensor = self.output(found.transpose(1, 2).flatten(2))
+        joined: Tensor = self.output(attended.transpose(1, 2).flatten(2))
         return joined
 
     def _split(self, x: Tensor) -> Tensor:

@@ -18,15 +18,7 @@ from augless.recipes.reading import BadRecipe, Resolved, hint, read, shipped
 if TYPE_CHECKING:  # brings torch, which preparing does without
     from augless.recipes.following import Recipe
 
-__all__ = [
-    "BadRecipe",
-    "Preparation",
-    "Resolved",
-    "hint",
-    "load",
-    "preparation",
-    "shipped",
-]
+__all__ = ["BadRecipe", "Preparation", "Resolved", "hint", "load", "preparation", "shipped"]
 
 
 def load(recipe: str, overrides: Sequence[str] = ()) -> Resolved[Recipe]:

@@ -23,21 +23,15 @@ from augless import augmentation, corpora, data, decoding, metrics, models, runs
 from augless.knobs import LARGEST_SEED, Among, Knobs, Within
 from augless.recipes import boards, memory, needing
 from augless.recipes.preparing import Preparation
-from augless.recipes.reading import (
-    BadRecipe,
-    Resolved,
-    changed,
-    hint,
-    nested,
-    override,
-    resolve,
-)
-from augless.recipes.validating import Validation
+from augless.recipes.reading import BadRecipe, Resolved, changed, hint, nested, override, resolve
+from augless.recipes.validating import validation
 
 Progress = Callable[[str, int, int | None], None]
 
 AUGMENTED = "augmented"
 """folder of made pairs, below that of prepared corpora"""
+REWRITING = "rewriting"
+"""what a run's result calls making its pairs; models that had to be trained for it have names"""
 _CONTENT = "augment.content"
 
 # Knobs that change no bit of the model, or whose content is in the corpus' fingerprint: they may
@@ -120,19 +114,28 @@ def identity(resolved: Resolved[Recipe]) -> dict[str, Any]:
     return values
 
 
+@dataclass(frozen=True, kw_only=True)
+class Place:
+    """Where recipes are followed, by what, and until when."""
+
+    prepared: Path = Path("data")
+    """prepared corpora, and made pairs below `AUGMENTED`"""
+    runs: Path = Path("runs")
+    device: training.Device = "auto"
+    workers: int = 1
+    """processes that prepare a corpus or rewrite pairs"""
+    stop: Callable[[], bool] = lambda: False
+    on_record: Callable[[Mapping[str, Any]], None] = lambda record: None
+    progress: Progress = lambda stage, done, total: None
+
+
 def train(
     resolved: Resolved[Recipe],
+    place: Place,
     *,
     folder: Path | None = None,
-    prepared_root: Path = Path("data"),
-    runs_root: Path = Path("runs"),
-    device: training.Device = "auto",
-    workers: int = 1,
-    stop: Callable[[], bool] = lambda: False,
     max_minutes: float = math.inf,
-    on_record: Callable[[Mapping[str, Any]], None] = lambda record: None,
     tensorboard: bool = False,
-    progress: Progress = lambda stage, done, total: None,
 ) -> tuple[runs.Run, bool]:
     """Follow a recipe, or go on with it; return the run and whether it is finished.
 
@@ -140,55 +143,44 @@ def train(
     that augments needs is done first: if that is stopped, the run is that of the need, or there is
     none yet and `augmentation.Stopped` is raised.
     """
-    recipe = resolved.recipe
+    recipe, stop = resolved.recipe, place.stop
     deadline = time.monotonic() + 60 * max_minutes
-
-    def halt() -> bool:
-        return stop() or time.monotonic() >= deadline
-
-    place = check(resolved, device)
+    place = dataclasses.replace(place, stop=lambda: stop() or time.monotonic() >= deadline)
+    device = _check(resolved, place.device)
     if tensorboard:
         boards.check()
-    prepared = _prepared(resolved, recipe.corpus, prepared_root, workers, progress)
-    content, needed = prepared.fingerprint, None
+    prepared = prepare(resolved, place)
     _check_splits(recipe, prepared)
+    folder = folder or place.runs / f"{resolved.name}-{run_name(resolved, prepared.fingerprint)}"
+    needed = None
     if recipe.augment is not None:
-        follow = functools.partial(
-            train,
-            prepared_root=prepared_root,
-            runs_root=runs_root,
-            device=device,
-            workers=workers,
-            stop=halt,
-            on_record=on_record,
-            progress=progress,
-        )
-        if (before := _unfinished(needing.needs(resolved), follow, progress)) is not None:
+        if (before := train_needs(resolved, place)) is not None:
             return before, False
-        corpus, needed = _enlarged(
-            resolved, prepared_root, runs_root, device, workers, halt, progress
-        )
-        prepared = _prepared(resolved, corpus, prepared_root, workers, progress)
-    model = _begun(recipe, prepared)
-    folder = folder or runs_root / f"{resolved.name}-{run_name(resolved, content)}"
-    run = _created(resolved, folder, prepared, place)
+        made = augment(resolved, place)
+        if made is None:
+            raise augmentation.Stopped("stopped while pairs were made; the same command goes on")
+        needed = costs(resolved, made, place)
+        enlarged = augmentation.Enlarged.of(recipe.corpus, made.folder, recipe.augment.w)
+        prepared = prepare(resolved, place, enlarged)
+    trainer = _trainer(recipe, prepared, device)
+    run = _created(resolved, folder, prepared, device)
     with run.lock():
         if run.result is not None:
             return run, True
         finished = training.fit(
-            _trainer(recipe, model, prepared, place),
+            trainer,
             run,
-            validate=Validation(recipe, prepared),
+            validate=validation(recipe, prepared),
             higher_is_better=higher_is_better(recipe.training.metric),
-            stop=halt,
+            stop=place.stop,
             needed=needed,
-            on_record=boards.listener(run, on_record) if tensorboard else on_record,
-            progress=progress,
+            on_record=boards.listener(run, place.on_record) if tensorboard else place.on_record,
+            progress=place.progress,
         )
     return run, finished
 
 
-def check(resolved: Resolved[Recipe], device: training.Device = "auto") -> torch.device:
+def _check(resolved: Resolved[Recipe], device: training.Device) -> torch.device:
     """Refuse, before any work, what a device or a model that augments cannot do; return the device.
 
     What has to be trained first is looked at too.
@@ -216,37 +208,16 @@ def _check_splits(recipe: Recipe, prepared: data.Prepared) -> None:
             raise BadRecipe(f"training.watch names {split!r}; it can be {these}")
 
 
-def _unfinished(
-    needed: Mapping[str, Resolved[Recipe]],
-    follow: Callable[[Resolved[Recipe]], tuple[runs.Run, bool]],
-    progress: Progress,
-) -> runs.Run | None:
-    """Train what must be there first; return the run that was stopped, if one was."""
-    for name, need in needed.items():
-        source, target = need.recipe.corpus.languages
-        progress(f"training the {name} first, from {source} to {target}", 0, None)
-        run, finished = follow(need)
-        if not finished:
-            return run
-    return None
-
-
-def _trainer(
-    recipe: Recipe, model: models.Model, prepared: data.Prepared, device: torch.device
-) -> training.Trainer:
+def _trainer(recipe: Recipe, prepared: data.Prepared, device: torch.device) -> training.Trainer:
+    """Return what trains the model: as drawn, or from that of another run (warm start)."""
+    memory.check(recipe.model, prepared.codecs, recipe.training)
+    model = build(recipe, prepared.codecs)
+    if (start := recipe.training.start) is not None:
+        _begin(model, start, prepared)
     pairs = prepared.pairs("train")
     return training.Trainer(
         model, recipe.terms, recipe.training, pairs, seed=recipe.seed, device=device
     )
-
-
-def _begun(recipe: Recipe, prepared: data.Prepared) -> models.Model:
-    """Build the model that training starts from: as drawn, or that of another run (warm start)."""
-    memory.check(recipe.model, prepared.codecs, recipe.training)
-    model = build(recipe, prepared.codecs)
-    if recipe.training.start is not None:
-        _begin(model, recipe.training.start, prepared)
-    return model
 
 
 def _created(
@@ -266,7 +237,37 @@ def _created(
     return run
 
 
+def prepare(
+    resolved: Resolved[Recipe], place: Place, corpus: corpora.Corpus | None = None
+) -> data.Prepared:
+    """Prepare a recipe's corpus, or another one, as the recipe says; or find that it was."""
+    return data.prepare(
+        corpus or resolved.recipe.corpus,
+        resolved.recipe.text,
+        place.prepared,
+        name=resolved.name,
+        workers=place.workers,
+        progress=place.progress,
+    )
+
+
 # Recipes that augment
+
+
+def train_needs(resolved: Resolved[Recipe], place: Place) -> runs.Run | None:
+    """Train what must be there first; return the run that was stopped, if one was."""
+    for name, need in needing.needs(resolved).items():
+        source, target = need.recipe.corpus.languages
+        place.progress(f"training the {name} first, from {source} to {target}", 0, None)
+        run, finished = train(need, place)
+        if not finished:
+            return run
+    return None
+
+
+def homes(resolved: Resolved[Recipe], place: Place) -> dict[str, Path]:
+    """Return the folders of the runs that a recipe needs, by their names."""
+    return {name: home(need, place) for name, need in needing.needs(resolved).items()}
 
 
 def _settled(resolved: Resolved[Recipe]) -> str:
@@ -280,16 +281,7 @@ def _settled(resolved: Resolved[Recipe]) -> str:
     return run_name(resolved, json.dumps(corpus.settled(), sort_keys=True))
 
 
-def augment(
-    resolved: Resolved[Recipe],
-    *,
-    prepared_root: Path = Path("data"),
-    runs_root: Path = Path("runs"),
-    device: training.Device = "auto",
-    workers: int = 1,
-    stop: Callable[[], bool] = lambda: False,
-    progress: Progress = lambda stage, done, total: None,
-) -> augmentation.Augmented | None:
+def augment(resolved: Resolved[Recipe], place: Place) -> augmentation.Augmented | None:
     """Make the pairs that a recipe adds, or find them made; None if asked to stop.
 
     The runs that it needs must be done. The folder, below ``augmented``, is named after all that
@@ -298,12 +290,7 @@ def augment(
     recipe = resolved.recipe
     if recipe.augment is None:
         raise ValueError("this recipe has no augment")
-    chosen = dataclasses.replace(recipe.augment, w=1.0).with_runs(
-        {
-            name: home(need, prepared_root, runs_root)
-            for name, need in needing.needs(resolved).items()
-        }
-    )
+    chosen = dataclasses.replace(recipe.augment, w=1.0).with_runs(homes(resolved, place))
     chosen.check(recipe.corpus.languages)
     seed = recipe.seed if chosen.seeded else 0
     origin = augmentation.made_from(chosen, dataclasses.replace(_context(resolved), seed=seed))
@@ -311,46 +298,19 @@ def augment(
     return augmentation.augment(
         chosen,
         recipe.corpus,
-        prepared_root / AUGMENTED / name,
+        place.prepared / AUGMENTED / name,
         seed=seed,
-        workers=workers,
-        writer=functools.partial(writer, device=device),
-        cache=prepared_root,
-        device=device,
-        progress=progress,
-        stop=stop,
+        workers=place.workers,
+        writer=functools.partial(writer, device=place.device),
+        cache=place.prepared,
+        device=place.device,
+        progress=place.progress,
+        stop=place.stop,
     )
-
-
-def _enlarged(
-    resolved: Resolved[Recipe],
-    prepared_root: Path,
-    runs_root: Path,
-    device: training.Device,
-    workers: int,
-    stop: Callable[[], bool],
-    progress: Progress,
-) -> tuple[augmentation.Enlarged, dict[str, dict[str, float]]]:
-    """Return the corpus with the pairs that a recipe adds, and what they cost."""
-    made = augment(
-        resolved,
-        prepared_root=prepared_root,
-        runs_root=runs_root,
-        device=device,
-        workers=workers,
-        stop=stop,
-        progress=progress,
-    )
-    if made is None:
-        raise augmentation.Stopped("stopped while pairs were made; the same command goes on")
-    assert resolved.recipe.augment is not None  # else nothing was made
-    corpus = resolved.recipe.corpus
-    enlarged = augmentation.Enlarged.of(corpus, made.folder, resolved.recipe.augment.w)
-    return enlarged, costs(resolved, made, prepared_root, runs_root)
 
 
 def costs(
-    resolved: Resolved[Recipe], made: augmentation.Augmented, prepared_root: Path, runs_root: Path
+    resolved: Resolved[Recipe], made: augmentation.Augmented, place: Place
 ) -> dict[str, dict[str, float]]:
     """Return seconds and samples of all that was needed before training, by what it was.
 
@@ -358,41 +318,23 @@ def costs(
     """
     manifest = made.manifest
     pairs = manifest["pairs"]
-    found = {"rewriting": (manifest["seconds"], pairs["made"] + pairs["left_out"])}
+    spent = {REWRITING: (manifest["seconds"], pairs["made"] + pairs["left_out"])}
     if "small_model" in manifest:
         small = manifest["small_model"]
-        found["small model"] = (small["seconds"], small["samples"])
-    for name, need in needing.needs(resolved).items():
-        result = runs.Run.open(home(need, prepared_root, runs_root)).result or {}
-        found[name] = (result.get("seconds", 0.0), result.get("samples", 0))
-    return {what: {"seconds": spent, "samples": n} for what, (spent, n) in found.items()}
+        spent["small model"] = (small["seconds"], small["samples"])
+    for name, folder in homes(resolved, place).items():
+        result = runs.Run.open(folder).result or {}
+        spent[name] = (result.get("seconds", 0.0), result.get("samples", 0))
+    return {what: {"seconds": seconds, "samples": n} for what, (seconds, n) in spent.items()}
 
 
-def home(resolved: Resolved[Recipe], prepared_root: Path, runs_root: Path) -> Path:
+def home(resolved: Resolved[Recipe], place: Place) -> Path:
     """Return the folder of a recipe's run, named after all that decides it.
 
     The name of a run that augments tells its own corpus: what it adds follows from the recipe.
     """
-    prepared = _prepared(resolved, resolved.recipe.corpus, prepared_root)
-    return runs_root / f"{resolved.name}-{run_name(resolved, prepared.fingerprint)}"
-
-
-def _prepared(
-    resolved: Resolved[Recipe],
-    corpus: corpora.Corpus,
-    root: Path,
-    workers: int = 1,
-    progress: Progress = lambda stage, done, total: None,
-) -> data.Prepared:
-    """Prepare a corpus as a recipe says, or find that it was."""
-    return data.prepare(
-        corpus,
-        resolved.recipe.text,
-        root,
-        name=resolved.name,
-        workers=workers,
-        progress=progress,
-    )
+    prepared = prepare(resolved, place)
+    return place.runs / f"{resolved.name}-{run_name(resolved, prepared.fingerprint)}"
 
 
 def _context(resolved: Resolved[Recipe]) -> augmentation.Context:
@@ -420,8 +362,7 @@ def run_name(resolved: Resolved[Recipe], corpus: str) -> str:
 
     Only of what differs from the defaults: a knob that a later version adds renames no run.
     """
-    said = changed(resolved.recipe)
-    said.add(_CONTENT)
+    said = {"corpus.name", _CONTENT, *changed(resolved.recipe)}
     values = {key: value for key, value in identity(resolved).items() if key in said}
     content = json.dumps([values, corpus], sort_keys=True)
     return hashlib.sha256(content.encode()).hexdigest()[:12]
@@ -462,13 +403,12 @@ def generation_of(run: runs.Run, overrides: Sequence[str] = ()) -> Generation:
     What it was trained on and by is not needed, and may be gone.
     """
     needed = {knob.name for knob in dataclasses.fields(Generation)}
-    values = {key: value for key, value in run.recipe.items() if key.split(".")[0] in needed}
-    found = nested(values)
+    saved = nested({key: value for key, value in run.recipe.items() if key.split(".")[0] in needed})
     try:
-        resolve(Generation, "", found, {})
+        resolve(Generation, "", saved, {})
     except BadRecipe as error:
         raise runs.BadRun(f"{run.folder} holds a recipe of another version: {error}") from None
-    return resolve(Generation, "", override(found, overrides)[0], {}).recipe
+    return resolve(Generation, "", override(saved, overrides)[0], {}).recipe
 
 
 def writer(

@@ -42,8 +42,8 @@ def _moments(settings: training.Settings) -> int:
 
 def available() -> int:
     """Return the bytes of memory of this machine, or of the container it runs in."""
-    found = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
+    limits = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
     for name in _LIMITS:
         with contextlib.suppress(OSError, ValueError):  # "max" is no number
-            found.append(int((_GROUPS / name).read_text(encoding="ascii")))
-    return min(found)
+            limits.append(int((_GROUPS / name).read_text(encoding="ascii")))
+    return min(limits)

@@ -53,12 +53,12 @@ def _wanted(kind: type[Recipe], name: str, wanted: Mapping[str, Any]) -> Resolve
     values = spread(wanted)
     recipe = values.pop("recipe")
     try:
-        found = read(kind, recipe, values, (), suggesting.suggestions)
+        resolved = read(kind, recipe, values, (), suggesting.suggestions)
     except BadRecipe as error:
         raise BadRecipe(f"augment, {name}: {error}") from None
-    if found.recipe.augment is not None:
+    if resolved.recipe.augment is not None:
         raise BadRecipe(f"augment, {name}: the recipe {recipe} augments; give one that does not")
-    return found
+    return resolved
 
 
 def reverse(resolved: Resolved[Recipe]) -> Resolved[Recipe]:

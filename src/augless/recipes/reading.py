@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-import hashlib
 import itertools
-import json
 import math
 import tomllib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
@@ -21,6 +19,7 @@ from augless.knobs import hint
 __all__ = ["BadRecipe", "Resolved", "hint", "read", "resolve", "shipped"]
 
 Kind = TypeVar("Kind")
+_PACKAGE = "augless.recipes"
 LARGEST = 1 << 20  # bytes of a recipe
 DEEPEST = 16  # tables within tables that a recipe may have
 
@@ -49,19 +48,11 @@ class Resolved(Generic[Kind]):
         known = ("default", "recipe", "command line")
         return {key: value for key, (value, origin) in self.origins.items() if origin not in known}
 
-    @property
-    def fingerprint(self) -> str:
-        """SHA-256 of all values: two recipes with the same one are the same."""
-        return hashlib.sha256(json.dumps(self.values, sort_keys=True).encode()).hexdigest()
 
-
-def shipped() -> list[str]:
-    """List the recipes that come with the package."""
-    return sorted(
-        entry.name.removesuffix(".toml")
-        for entry in _folder().iterdir()
-        if entry.name.endswith(".toml")
-    )
+def shipped(package: str = _PACKAGE) -> list[str]:
+    """List the recipes that come with the package, or the plans of another one."""
+    names = (entry.name for entry in resources.files(package).iterdir())
+    return sorted(name.removesuffix(".toml") for name in names if name.endswith(".toml"))
 
 
 @dataclass(frozen=True)
@@ -90,12 +81,8 @@ def read(
     `others` are top-level keys that may be there and are left alone. `suggest` is given the values
     so far, and fills in what they leave open.
     """
-    name, values = _read(recipe)
-    origins: dict[str, str] = dict.fromkeys(_dotted(values), "recipe")
-    values, given = override(values, overrides)
-    for key in given:  # what it replaces was said by nobody
-        gone = [k for k in origins if f"{k.removesuffix('.name')}.".startswith(f"{key}.")]
-        origins = {k: v for k, v in origins.items() if k not in gone} | {key: "command line"}
+    name, values = source("recipe", recipe, _PACKAGE, shipped())
+    values, origins = override(values, overrides)
     try:
         knobs.check_keys(values, [*knobs.of(kind), *others], "")
     except knobs.BadKnob as error:
@@ -103,20 +90,33 @@ def read(
     for one in suggest(values):
         if one.key.split(".")[0] not in others:
             _assign(values, one.key.split("."), one.value)
-            origins[one.key] = one.reason
-    return resolve(kind, name, {k: v for k, v in values.items() if k not in others}, origins)
+            _assign(origins, one.key.split("."), one.reason)
+    kept = {key: value for key, value in values.items() if key not in others}
+    return resolve(kind, name, kept, dict(_dotted(origins)))
 
 
-def override(values: dict[str, Any], overrides: Changes) -> tuple[dict[str, Any], list[str]]:
-    """Return values with changes applied, and their keys."""
-    found, keys = copy.deepcopy(values), []
+def override(
+    values: Mapping[str, Any], overrides: Changes
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return values with changes applied, and, in the same form, who said each."""
+    changed, origins = copy.deepcopy(dict(values)), _marked(values, "recipe")
     if any(one.startswith("terms.") for one in overrides):
-        found.setdefault("terms", [{}])  # the default, so that another can follow it
+        for table in (changed, origins):
+            table.setdefault("terms", [{}])  # the default, so that another can follow it
     given = overrides.items() if isinstance(overrides, Mapping) else map(_parted, overrides)
     for key, value in given:
-        _assign(found, key.split("."), value)
-        keys.append(key)
-    return found, keys
+        _assign(changed, key.split("."), value)
+        _assign(origins, key.split("."), _marked(value, "command line"))
+    return changed, origins
+
+
+def _marked(value: Any, origin: str) -> Any:
+    """Return tables within tables with their origin in place of each value."""
+    if isinstance(value, Mapping):
+        return {key: _marked(inner, origin) for key, inner in value.items()}
+    if isinstance(value, list) and any(isinstance(one, Mapping) for one in value):
+        return [_marked(inner, origin) for inner in value]
+    return origin
 
 
 def _parted(one: str) -> tuple[str, Any]:
@@ -126,15 +126,19 @@ def _parted(one: str) -> tuple[str, Any]:
     return key, toml_value(value)
 
 
-def spread(table: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Return tables within tables as dotted keys; a table with a name is a choice, and whole."""
-    found: dict[str, Any] = {}
+def spread(table: Mapping[str, Any], *, whole: Sequence[str] = ("name",)) -> dict[str, Any]:
+    """Return tables within tables as dotted keys; one with a key of `whole` stays as it is.
+
+    A table with a name is a choice, and takes the place of all that a recipe says of it.
+    """
+    values: dict[str, Any] = {}
     for key, value in table.items():
-        if isinstance(value, dict) and "name" not in value:
-            found |= spread(value, f"{prefix}{key}.")
+        if isinstance(value, dict) and not any(name in value for name in whole):
+            inner = spread(value, whole=whole)
+            values |= {f"{key}.{rest}": one for rest, one in inner.items()}
         else:
-            found[f"{prefix}{key}"] = value
-    return found
+            values[key] = value
+    return values
 
 
 def written_values(overrides: Sequence[str]) -> dict[str, Any]:
@@ -150,42 +154,45 @@ def resolve(
         built = knobs.build(kind, values)
     except knobs.BadKnob as error:
         raise BadRecipe(str(error)) from None
-    found = {}
-    for key, value in flat(built):
-        # A value may have been given by the name of the choice around it, or as a whole table.
-        parts = key.removesuffix(".name").split(".")
-        owners = [key, *(".".join(parts[:n]) for n in range(len(parts), 0, -1))]
-        exact = next((k for k in owners[:2] if k in origins), None)
-        whole = next((k for k in owners if origins.get(k) == "command line"), None)
-        given = exact or (whole if whole and _mentions(values, key) else None)
-        found[key] = (value, origins[given] if given else "default")
-    return Resolved(name, built, found)
+    return Resolved(name, built, {k: (value, _origin(origins, k)) for k, value in flat(built)})
+
+
+def _origin(origins: Mapping[str, str], key: str) -> str:
+    """Tell who said a value: by its key, as the name of a choice, or as a table."""
+    keys = (key, key.removesuffix(".name"), *(k for k in origins if k.startswith(f"{key}.")))
+    return next((origins[k] for k in keys if k in origins), "default")
 
 
 def nested(values: Mapping[str, Any]) -> dict[str, Any]:
     """Return dotted keys and values as tables within tables."""
-    found: dict[str, Any] = {}
+    tables: dict[str, Any] = {}
     for key, value in values.items():
-        _assign(found, key.split("."), value)
-    return found
+        _assign(tables, key.split("."), value)
+    return tables
 
 
-def _read(recipe: str) -> tuple[str, dict[str, Any]]:
-    path = Path(recipe)
+def source(what: str, given: str, package: str, names: Sequence[str]) -> tuple[str, dict[str, Any]]:
+    """Return the name and content of a TOML file, or of one of these that come with a package."""
+    path = Path(given)
     if path.suffix == ".toml" or path.is_file():
         try:
-            return path.stem, toml(_content(path).decode("utf-8"))
+            with path.open("rb") as file:
+                content = file.read(LARGEST + 1)
         except FileNotFoundError:
-            raise BadRecipe(f"there is no recipe file {recipe}") from None
+            raise BadRecipe(f"there is no {what} file {given}") from None
+        if len(content) > LARGEST:
+            raise BadRecipe(f"{path} has more than {LARGEST:,} bytes; that is no {what}")
+        try:
+            return path.stem, toml(content.decode("utf-8"))
         except ValueError as error:
-            raise BadRecipe(f"{recipe} is not TOML: {error}") from None
-    if recipe not in shipped():
+            raise BadRecipe(f"{given} is not TOML: {error}") from None
+    if given not in names:
         raise BadRecipe(
-            f"there is no recipe {knobs.shown(recipe)}{hint(recipe, shipped())}\n"
-            f"give a .toml file or one of: {', '.join(shipped())}"
+            f"there is no {what} {knobs.shown(given)}{hint(given, names)}\n"
+            f"give a .toml file or one of: {', '.join(names)}"
         )
-    content = (_folder() / f"{recipe}.toml").read_text("utf-8")
-    return recipe, tomllib.loads(content)
+    content = (resources.files(package) / f"{given}.toml").read_bytes()
+    return given, tomllib.loads(content.decode("utf-8"))
 
 
 def toml(written: str) -> dict[str, Any]:
@@ -253,52 +260,39 @@ def _is_place(key: str) -> bool:
     return key.isascii() and key.isdecimal() and len(key) < 10
 
 
-def _dotted(values: Any, prefix: str = "") -> list[str]:
-    found = []
-    entries = enumerate(values) if isinstance(values, list) else values.items()
-    for key, value in entries:
-        inner = isinstance(value, Mapping) or (
-            isinstance(value, list) and any(isinstance(one, Mapping) for one in value)
-        )
-        found += _dotted(value, f"{prefix}{key}.") if inner else [f"{prefix}{key}"]
-    return found
-
-
-def _mentions(values: Any, dotted: str) -> bool:
-    """Tell whether a dotted key was written, at whatever depth."""
-    return dotted.removesuffix(".name") in {k.removesuffix(".name") for k in _dotted(values)}
-
-
-def flat(built: Any, prefix: str = "") -> list[tuple[str, Any]]:
-    """Flatten a recipe into dotted keys and values, choices with their names."""
-    found: list[tuple[str, Any]] = []
-    known = knobs.of(type(built))
-    for knob in dataclasses.fields(built):
-        value, key = getattr(built, knob.name), prefix + knob.name
-        if isinstance(value, tuple) and any(dataclasses.is_dataclass(one) for one in value):
-            for i, one in enumerate(value):
-                found += flat(one, f"{key}.{i}.")
-        elif dataclasses.is_dataclass(value):
-            choices = among.choices if (among := known[knob.name].among) else {}
-            found += [(f"{key}.name", n) for n, kind in choices.items() if kind is type(value)]
-            found += flat(value, f"{key}.")
+def _dotted(values: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield the dotted keys of tables within tables, and their values."""
+    for key, value in enumerate(values) if isinstance(values, list) else values.items():
+        if isinstance(value, dict | list):
+            yield from _dotted(value, f"{prefix}{key}.")
         else:
-            found.append((key, value))
-    return found
+            yield f"{prefix}{key}", value
 
 
-def changed(built: Any, prefix: str = "") -> set[str]:
-    """Return the dotted keys of the values that are not a knob's default, and of all names."""
-    found = set()
-    for knob in dataclasses.fields(built):
-        value, key = getattr(built, knob.name), prefix + knob.name
-        if isinstance(value, tuple) and any(dataclasses.is_dataclass(one) for one in value):
-            found |= {k for i, one in enumerate(value) for k in changed(one, f"{key}.{i}.")}
+def _leaves(built: Any, prefix: str = "") -> Iterator[tuple[str, Any, bool]]:
+    """Yield a recipe's dotted keys, their values, and whether each is other than the default."""
+    for name, knob in knobs.of(type(built)).items():
+        value, key = getattr(built, name), prefix + name
+        if isinstance(value, tuple) and any(map(dataclasses.is_dataclass, value)):
+            for place, one in enumerate(value):
+                yield from _leaves(one, f"{key}.{place}.")
         elif dataclasses.is_dataclass(value):
-            found |= {f"{key}.name", *changed(value, f"{key}.")}
-        elif value != knob.default:
-            found.add(key)
-    return found
+            choices = knob.among.choices if knob.among else {}
+            names = (name for name, kind in choices.items() if kind is type(value))
+            yield from ((f"{key}.name", name, True) for name in names)
+            yield from _leaves(value, f"{key}.")
+        else:
+            yield key, value, value != knob.field.default
+
+
+def flat(built: Any) -> list[tuple[str, Any]]:
+    """Flatten a recipe into dotted keys and values, choices with their names."""
+    return [(key, value) for key, value, _ in _leaves(built)]
+
+
+def changed(built: Any) -> set[str]:
+    """Return the dotted keys of the values that are not a knob's default, and of all names."""
+    return {key for key, _, differs in _leaves(built) if differs}
 
 
 def _plain(value: Any) -> Any:
@@ -310,15 +304,3 @@ def _plain(value: Any) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
     return value if value is None or isinstance(value, bool | int | float | str) else str(value)
-
-
-def _content(path: Path) -> bytes:
-    with path.open("rb") as file:
-        content = file.read(LARGEST + 1)
-    if len(content) > LARGEST:
-        raise BadRecipe(f"{path} has more than {LARGEST:,} bytes; that is no recipe")
-    return content
-
-
-def _folder() -> Any:
-    return resources.files("augless.recipes")

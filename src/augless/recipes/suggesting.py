@@ -47,21 +47,16 @@ def suggestions(values: Mapping[str, Any]) -> list[Suggestion]:
 
     The recipes of known corpora say themselves what they need.
     """
-    wanted = [*_open(values)]
+    open_keys = [key for key, _ in _suggested(values, Size(1, 1)) if _is_open(values, key)]
     given = _table(values.get("corpus"))
-    if not wanted or given.get("name") != "files":
+    if not open_keys or given.get("name") != "files":
         return []
     try:
         size = _measured(knobs.build(corpora.Files, {k: given[k] for k in given if k != "name"}))
     except (knobs.BadKnob, corpora.BadData, OSError):  # whoever uses the corpus says what is wrong
         return []
-    if not size.pairs:
-        return []
-    return [
-        Suggestion(key, value, f"for {size}")
-        for key, value in _suggested(values, size)
-        if any(f"{key}.".startswith(f"{one}.") for one in wanted)
-    ]
+    suggested = _suggested(values, size) if size.pairs else ()
+    return [Suggestion(key, value, f"for {size}") for key, value in suggested if key in open_keys]
 
 
 def _measured(corpus: corpora.Corpus) -> Size:
@@ -75,30 +70,23 @@ def _measured(corpus: corpora.Corpus) -> Size:
 _sizes: dict[tuple[Any, ...], Size] = {}
 
 
-def _open(values: Mapping[str, Any]) -> Iterator[str]:
-    """List what is not given, of what can be suggested."""
-    settings, model = _table(values.get("training")), _table(values.get("model"))
-    vocabulary = _table(_table(values.get("text")).get("vocabulary"))
-    if vocabulary.get("name", "subwords") == "subwords" and _is_open(vocabulary, "size"):
-        yield "text.vocabulary.size"
-    # A preset is what it is.
-    preset = str(model.get("name", "")).startswith("paper-")
-    yield from (f"model.{k}" for k in _MODEL if _is_open(model, k) and not preset)
-    yield from (f"training.{key}" for key in _TRAINING if _is_open(settings, key))
-    # Whoever names an optimiser means its own values; a rate alone is one of what is suggested.
-    optimizer = _table(settings.get("optimizer"))
-    if _is_open(optimizer, "name"):
-        yield from (f"training.optimizer.{k}" for k in _OPTIMIZER if _is_open(optimizer, k))
-
-
-def _is_open(table: Mapping[str, Any], key: str) -> bool:
-    return bool(table.get(key, AUTO) == AUTO)
-
-
 AUTO = "auto"
-_MODEL = ("dropout", "tie", "shortcut")
-_TRAINING = ("batch", "epochs", "patience", "per", "clip")
-_OPTIMIZER = ("name", "rate", "warmup", "schedule")
+
+
+def _is_open(values: Mapping[str, Any], key: str) -> bool:
+    """Tell whether what can be suggested is not given."""
+    *path, last = key.split(".")
+    table = values
+    for part in path:
+        table = _table(table.get(part))
+    name = str(table.get("name", AUTO))
+    suits = {
+        "vocabulary": name in (AUTO, "subwords"),
+        "model": not name.startswith("paper-"),  # a preset is what it is
+        # Whoever names an optimiser means its own values; a rate alone is one of what is suggested.
+        "optimizer": name == AUTO,
+    }
+    return suits.get(path[-1], True) and bool(table.get(last, AUTO) == AUTO)
 
 
 def _suggested(values: Mapping[str, Any], size: Size) -> Iterator[tuple[str, Any]]:

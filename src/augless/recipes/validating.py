@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from augless import data, decoding, metrics, models, training
@@ -10,36 +11,36 @@ from augless import data, decoding, metrics, models, training
 if TYPE_CHECKING:
     from augless.recipes.following import Recipe
 
+Validate = Callable[[models.Model], dict[str, float]]
 
-class Validation:
-    """Score a model on the validation pairs, never weighted."""
 
-    def __init__(self, recipe: Recipe, prepared: data.Prepared) -> None:
-        self.recipe, self.codecs = recipe, prepared.codecs
-        splits = ("valid", *recipe.training.watch)
-        self.pairs = {split: prepared.pairs(split) for split in splits}
-        self.lines = {s: [prepared.lines(s, side) for side in data.SIDES] for s in splits}
+def validation(recipe: Recipe, prepared: data.Prepared) -> Validate:
+    """Return what scores a model on the validation pairs, never weighted.
 
-    def __call__(self, model: models.Model) -> dict[str, float]:
-        """Return loss per token, perplexity, and the score that chooses the best model."""
-        metric = self.recipe.training.metric
-        scores: dict[str, float] = {}
-        try:
-            for split in self.pairs:
-                found = self._scores(model, split)
-                scores |= found if split == "valid" else {f"{split} {metric}": found[metric]}
-        except FloatingPointError as error:  # finite parameters can be too large to compute with
-            raise training.NotFinite(f"{error}; what the model computes is not finite") from None
-        return scores
+    It gives loss per token, perplexity, and the score that chooses the best model.
+    """
+    metric = recipe.training.metric
+    pairs = {split: prepared.pairs(split) for split in ("valid", *recipe.training.watch)}
+    lines = {split: [prepared.lines(split, side) for side in data.SIDES] for split in pairs}
 
-    def _scores(self, model: models.Model, split: str) -> dict[str, float]:
-        nats, tokens = training.nats(model, self.pairs[split])
+    def scores_of(model: models.Model, split: str) -> dict[str, float]:
+        nats, tokens = training.nats(model, pairs[split])
         loss = float(nats.sum() / tokens.sum())
         if not math.isfinite(loss):
             raise FloatingPointError(f"the loss of the {split} pairs is not finite")
         scores = {"loss": loss, "perplexity": math.exp(min(loss, 700.0))}
-        if (metric := self.recipe.training.metric) not in scores:
-            writer = decoding.Writer(model, self.codecs, self.recipe.validation)
-            sources, references = self.lines[split]
+        if metric not in scores:
+            writer = decoding.Writer(model, prepared.codecs, recipe.validation)
+            sources, references = lines[split]
             scores[metric] = metrics.score(metric, writer.generate(sources), references).value
         return scores
+
+    def validate(model: models.Model) -> dict[str, float]:
+        try:
+            scores = scores_of(model, "valid")
+            watched = {s: scores_of(model, s)[metric] for s in recipe.training.watch}
+        except FloatingPointError as error:  # finite parameters can be too large to compute with
+            raise training.NotFinite(f"{error}; what the model computes is not finite") from None
+        return scores | {f"{split} {metric}": score for split, score in watched.items()}
+
+    return validate

@@ -161,11 +161,7 @@ def _not_shown(
 
 
 def _shown(
-    evidence: Evidence,
-    plain: _Candidate,
-    take: _Candidate,
-    best: _Candidate,
-    cheapest: _Candidate,
+    evidence: Evidence, plain: _Candidate, take: _Candidate, best: _Candidate, cheapest: _Candidate
 ) -> str:
     """Say what to take where something is shown to beat the baseline."""
     study, beats = evidence.telling, f"shown to beat {plain.method}"

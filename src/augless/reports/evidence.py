@@ -193,7 +193,7 @@ class Evidence:
     @property
     def overall(self) -> dict[str, trials.Row]:
         """Method -> how it compares over all corpora."""
-        return {row.method: row for row in self.table.rows if not row.published_only}
+        return {row.method: row for row in self.table.rows}
 
     @property
     def records(self) -> list[trials.Record]:
@@ -221,7 +221,7 @@ class Evidence:
 def gather(trial: trials.Trial) -> Evidence:
     """Compare what is to be compared, and sort it by corpus."""
     table, colours = trials.table(trial), styles(trial.plan)
-    studies = [_study(trial, table, colours, corpus) for corpus in table.corpora]
+    studies = [_study(trial, table, colours, corpus) for corpus in trial.plan.recipes]
     return Evidence(trial=trial, table=table, styles=colours, studies=studies)
 
 
@@ -271,7 +271,7 @@ def _study(
     for entry in trial.entries:
         if entry.corpus == corpus and entry.record is not None:
             records[entry.method][entry.seed] = entry.record
-    cells = {row.method: row.cells[corpus] for row in table.rows if not row.published_only}
+    cells = {row.method: row.cells[corpus] for row in table.rows}
     rows = [
         Row(
             method=method,

@@ -166,7 +166,7 @@ def _values(evidence: Evidence, study: Study, row: Row) -> dict[str, Any]:
         "scores": _scores(evidence, study, row.method),
         "baseline": _compared(study, row.baseline),
         "control": control | (_compared(study, row.control) or {}) if cell.control_name else None,
-        "published": cell.published,
+        "published": evidence.plan.published(row.method, study.corpus),
         "seconds": cell.seconds,
         "tuning_seconds": tables.tuned(evidence, study.corpus).get(row.method),
         "samples": cell.samples,

@@ -120,16 +120,16 @@ class Run:
     @functools.cached_property
     def codecs(self) -> Codecs:
         """The codecs of the source and the target."""
-        found = []
+        codecs = []
         for side in SIDES:
             with renaming.blaming(self.folder / side):
                 storage.read(
                     self.folder / side / text.codec.FILE, _LARGEST
                 )  # refuses a link, a pipe, a giant
-                found.append(text.Codec.load(self.folder / side))
-                if found[-1].fingerprint != self._vocabularies.get(side):
+                codecs.append(text.Codec.load(self.folder / side))
+                if codecs[-1].fingerprint != self._vocabularies.get(side):
                     raise BadRun("not the vocabulary that the run was made with")
-        return found[0], found[1]
+        return codecs[0], codecs[1]
 
     @functools.cached_property
     def fingerprint(self) -> str:
@@ -195,10 +195,10 @@ class Run:
 
     def best(self) -> Checkpoint:
         """Return the best model so far, as the group `model`."""
-        found = self._newest("best")
-        if found is None:
+        best = self._newest("best")
+        if best is None:
             raise BadRun(f"{self.folder} has no model yet; train it first")
-        return found
+        return best
 
     def log(self, record: Table) -> None:
         """Append a record to the metrics; a number that is not finite becomes null."""
@@ -292,8 +292,8 @@ class Run:
     def saved(self, series: str) -> list[tuple[Path, int, int]]:
         """List folders with their number and step, the last written first."""
         matches = ((p, _SAVED.fullmatch(p.name)) for p in self.folder.glob(f"{series}-*"))
-        found = [(path, int(match[1]), int(match[2])) for path, match in matches if match]
-        return sorted(found, key=lambda entry: entry[1], reverse=True)
+        folders = [(path, int(match[1]), int(match[2])) for path, match in matches if match]
+        return sorted(folders, key=lambda entry: entry[1], reverse=True)
 
     def _save(self, series: str, checkpoint: Checkpoint, keep: int) -> None:
         verb, step = _VERBS[series], checkpoint.step

@@ -5,8 +5,8 @@
     design = survey.design(systems, sources, references, survey.Options(items=200))
     made = survey.Survey.create("survey", design)
     ...                                                  # people rate: augless survey serve survey
-    found = survey.tally(survey.Survey.open("survey"))
-    print(survey.exports.text(found))
+    tally = survey.tally(survey.Survey.open("survey"))
+    print(survey.exports.text(tally))
 
 `designing` fixes what is shown to whom in which order; `folder` keeps it; `serving` (the extra
 `survey`) and `pages` show it; `store` keeps what was rated; `tallying` counts it; `joining` puts it

@@ -36,8 +36,8 @@ def coincidences(ratings: Ratings) -> Floats:
     counts = (ratings.T[:, :, None] == np.arange(1, POINTS + 1)).sum(1).astype(np.float64)
     raters = counts.sum(1)
     pairs = counts[:, :, None] * counts[:, None, :] - counts[:, :, None] * np.eye(POINTS)
-    found: Floats = pairs / np.maximum(raters - 1, 1)[:, None, None]
-    return found
+    weighted: Floats = pairs / np.maximum(raters - 1, 1)[:, None, None]
+    return weighted
 
 
 def alphas(sums: Floats) -> Floats:
@@ -54,8 +54,8 @@ def alphas(sums: Floats) -> Floats:
     expected = (marginals[:, :, None] * marginals[:, None, :] * distances).sum((1, 2))
     total = marginals.sum(1)
     with np.errstate(invalid="ignore", divide="ignore"):
-        found: Floats = np.where(expected > 0, 1 - (total - 1) * observed / expected, np.nan)
-    return found
+        alpha: Floats = np.where(expected > 0, 1 - (total - 1) * observed / expected, np.nan)
+    return alpha
 
 
 def alpha(

@@ -19,19 +19,19 @@ OPEN = "**To fill in.**"
 Question = tuple[str, str]
 
 
-def markdown(found: Tally) -> str:
+def markdown(tally: Tally) -> str:
     """Write the sheet in Markdown."""
     sections = [
-        ("1. Where the evaluation is reported", _paper(found)),
-        ("2. The systems", _systems(found)),
-        ("3.1 The sample of outputs", _sample(found)),
-        ("3.2 The annotators", _annotators(found)),
-        ("3.3 The experiment", _experiment(found)),
-        ("4. The quality criteria", _criteria(found)),
+        ("1. Where the evaluation is reported", _paper(tally)),
+        ("2. The systems", _systems(tally)),
+        ("3.1 The sample of outputs", _sample(tally)),
+        ("3.2 The annotators", _annotators(tally)),
+        ("3.3 The experiment", _experiment(tally)),
+        ("4. The quality criteria", _criteria(tally)),
         ("5. Ethics", _ethics()),
     ]
     parts = [
-        f"# Data sheet: {escaping.in_markdown(found.design.title)}",
+        f"# Data sheet: {escaping.in_markdown(tally.design.title)}",
         "In the order of HEDS. Filled in by augless "
         f"{metadata.version('augless')} as far as it knows; the rest is marked.",
     ]
@@ -45,19 +45,19 @@ def _known(text: str) -> str:
     return escaping.in_markdown(text)
 
 
-def _paper(found: Tally) -> list[Question]:
+def _paper(tally: Tally) -> list[Question]:
     return [
         ("Paper, and the experiment in it:", OPEN),
         (
             "Ratings, texts and orders:",
-            f"`ratings.csv`, `survey.json`; survey `{found.survey.id}`.",
+            f"`ratings.csv`, `survey.json`; survey `{tally.survey.id}`.",
         ),
         ("Contact:", OPEN),
     ]
 
 
-def _systems(found: Tally) -> list[Question]:
-    design = found.design
+def _systems(tally: Tally) -> list[Question]:
+    design = tally.design
     names = ", ".join(_known(name) for name in design.systems)
     hidden = (
         f"{_known(design.reference)}, written by people and shown among the others."
@@ -72,21 +72,21 @@ def _systems(found: Tally) -> list[Question]:
     ]
 
 
-def _sample(found: Tally) -> list[Question]:
-    design = found.design
+def _sample(tally: Tally) -> list[Question]:
+    design = tally.design
     items = sum(item.line > 0 for item in design.items)
     texts = sum(task.kind == "system" for task in design.tasks)
     return [
         ("Items:", f"{items:,} of {design.population:,} lines, {texts:,} different texts."),
         ("How they were drawn:", f"at random without replacement, seed {design.seed}."),
-        ("Statistical power:", _power(found)),
+        ("Statistical power:", _power(tally)),
     ]
 
 
-def _power(found: Tally) -> str:
+def _power(tally: Tally) -> str:
     known = [
         f"{scored.scale} {apart.smallest:.2f}"
-        for scored in found.scales
+        for scored in tally.scales
         for apart in [
             max(
                 (
@@ -109,9 +109,9 @@ def _power(found: Tally) -> str:
     )
 
 
-def _annotators(found: Tally) -> list[Question]:
-    heard = [one for one in found.raters if one.done and one.name not in found.without]
-    left = f", {_known(', '.join(found.without))} left out" if found.without else ""
+def _annotators(tally: Tally) -> list[Question]:
+    heard = [one for one in tally.raters if one.done and one.name not in tally.without]
+    left = f", {_known(', '.join(tally.without))} left out" if tally.without else ""
     seconds = [one.seconds for one in heard if one.seconds is not None]
     return [
         ("Number:", f"{len(heard)} whose ratings count{left}."),
@@ -123,8 +123,8 @@ def _annotators(found: Tally) -> list[Question]:
     ]
 
 
-def _experiment(found: Tally) -> list[Question]:
-    design = found.design
+def _experiment(tally: Tally) -> list[Question]:
+    design = tally.design
     tasks = design.tasks
     repeated = max(len(design.repeated(one)) for one in design.annotators)
     counts = [
@@ -143,20 +143,20 @@ def _experiment(found: Tally) -> list[Question]:
         ("Blinding:", "annotators see neither systems nor file names; the reference is hidden."),
         ("Same texts of several systems:", "rated once, counted for each."),
         ("Checks:", f"{', '.join(counts)} for each annotator."),
-        ("What the checks said:", _checks(found.raters)),
+        ("What the checks said:", _checks(tally.raters)),
         ("Incomplete ratings:", "kept; whoever stopped is counted as far as they came."),
     ]
 
 
-def _checks(found: Sequence[raters.Rater]) -> str:
-    flags = [f"{one.name}: {flag}" for one in found for flag in one.flags]
+def _checks(heard: Sequence[raters.Rater]) -> str:
+    flags = [f"{one.name}: {flag}" for one in heard for flag in one.flags]
     return _known("; ".join(flags)) + "." if flags else "nobody was flagged."
 
 
-def _criteria(found: Tally) -> list[Question]:
+def _criteria(tally: Tally) -> list[Question]:
     anchors = ", ".join(f"{k} {anchor}" for k, anchor in enumerate(ANCHORS, 1) if anchor)
     answers: list[Question] = []
-    for scored in found.scales:
+    for scored in tally.scales:
         alpha = "undefined" if scored.alpha.value is None else f"{scored.alpha.value:.3f}"
         kappa = "undefined" if scored.kappa is None else f"{scored.kappa:.3f}"
         answers += [
@@ -178,16 +178,16 @@ def _criteria(found: Tally) -> list[Question]:
         ),
         (
             "Tests:",
-            f"two-sided permutation tests against {_known(found.baseline)} over items, corrected "
+            f"two-sided permutation tests against {_known(tally.baseline)} over items, corrected "
             "by Holm over systems and scales.",
         ),
-        ("Agreement of annotators with themselves:", _self(found.raters)),
+        ("Agreement of annotators with themselves:", _self(tally.raters)),
         *answers,
     ]
 
 
-def _self(found: Sequence[raters.Rater]) -> str:
-    shares = [one.consistency for one in found if one.consistency is not None]
+def _self(heard: Sequence[raters.Rater]) -> str:
+    shares = [one.consistency for one in heard if one.consistency is not None]
     if not shares:
         return "not measured: no text was shown twice."
     total, near = sum(share.of for share in shares), sum(share.hits for share in shares)

@@ -131,13 +131,13 @@ class Design:
     def __post_init__(self) -> None:
         """Refuse a design that contradicts itself."""
         names = [scale.name for scale in self.scales]
-        for what, found in (
+        for what, those in (
             ("systems", self.systems),
             ("scales", names),
             ("ids of annotators", [one.id for one in self.annotators]),
             ("names of annotators", [one.name for one in self.annotators]),
         ):
-            if len({*found}) < len(found):
+            if len({*those}) < len(those):
                 raise ValueError(f"two {what} are the same")
         if self.reference is not None and self.reference not in self.systems:
             raise ValueError("its reference is none of its systems")
@@ -162,11 +162,11 @@ class Design:
     def repeated(annotator: Annotator) -> dict[int, tuple[int, int]]:
         """Return the places of tasks that an annotator sees twice: task -> first and last."""
         first: dict[int, int] = {}
-        found = {}
+        places = {}
         for place, task in enumerate(annotator.order):
             if first.setdefault(task, place) != place:
-                found[task] = (first[task], place)
-        return found
+                places[task] = (first[task], place)
+        return places
 
 
 @dataclass(frozen=True)
@@ -257,16 +257,16 @@ def design(
     )
 
 
-def giveaways(found: Design) -> list[str]:
+def giveaways(design: Design) -> list[str]:
     """Say what tells the reference from the systems at a glance, so that it is not hidden."""
-    if found.reference is None:
+    if design.reference is None:
         return []
     marks: dict[str, Callable[[str], bool]] = {
         "capital letters": lambda text: text != text.lower(),
         "a space before its full stop": lambda text: text.endswith((" .", " ?", " !")),
     }
-    human = found.systems.index(found.reference)
-    texts = [(task.text, human in task.systems) for task in found.tasks if task.kind == "system"]
+    human = design.systems.index(design.reference)
+    texts = [(task.text, human in task.systems) for task in design.tasks if task.kind == "system"]
     notes = []
     for mark, has in marks.items():
         shares = []
@@ -284,11 +284,11 @@ def giveaways(found: Design) -> list[str]:
 
 def scales(written: Sequence[str]) -> tuple[Scale, ...]:
     """Read scales: names of known ones, several parted by commas, or NAME=QUESTION."""
-    found: list[Scale] = []
+    read: list[Scale] = []
     for one in written:
         name, equals, question = (part.strip() for part in one.partition("="))
         if equals:
-            found.append(Scale(name, question))
+            read.append(Scale(name, question))
             continue
         for known in filter(None, (part.strip() for part in one.split(","))):
             if known not in SCALES:
@@ -296,8 +296,8 @@ def scales(written: Sequence[str]) -> tuple[Scale, ...]:
                     f"there is no scale {known!r}; known are {', '.join(SCALES)}\n"
                     f'ask your own question with --scales "{known}=Is it ...?"'
                 )
-            found.append(SCALES[known])
-    return tuple(found)
+            read.append(SCALES[known])
+    return tuple(read)
 
 
 def _check(systems: Mapping[str, Sequence[str]], sources: Sequence[str], options: Options) -> None:
@@ -370,15 +370,15 @@ def _spoilt(tasks: Sequence[Task], texts: Sequence[str], options: Options) -> li
     """Make texts that are bad on every scale: the words of another item, shuffled."""
     chance = random.Random(f"{options.seed} degraded")
     known = {(task.item, task.text) for task in tasks}
-    found = []
+    spoilt = []
     for number in chance.sample(range(len(texts)), options.degraded):
         donors = [k for k in range(len(texts)) if k != number] or [number]
         # Long ones first: of three words any order may do.
         donor = max(chance.sample(donors, min(5, len(donors))), key=lambda k: len(texts[k]))
         text = shuffled(texts[donor], chance)
         if text.strip() and (number, text) not in known:  # else no text, or one that is not bad
-            found.append(Task("degraded", number, text))
-    return found
+            spoilt.append(Task("degraded", number, text))
+    return spoilt
 
 
 def shuffled(text: str, chance: random.Random) -> str:

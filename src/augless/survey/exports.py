@@ -24,19 +24,19 @@ MARK = "†"
 """of a difference that may be claimed"""
 
 
-def save(found: Tally, folder: str | Path) -> Path:
+def save(tally: Tally, folder: str | Path) -> Path:
     """Write the page, and beside it the table, the figure, the ratings and a data sheet."""
     folder = Path(folder)
     files = {
-        "table.md": markdown(found),
-        "table.tex": latex(found),
-        "tally.txt": text(found) + "\n",
-        "tally.json": json.dumps(summary(found), ensure_ascii=False, indent=1) + "\n",
-        "figure.svg": svg(found),
-        "ratings.csv": ratings.csv(found.survey),
-        "ratings.jsonl": ratings.jsonl(found.survey),
-        "datasheet.md": datasheet.markdown(found),
-        "index.html": page(found),
+        "table.md": markdown(tally),
+        "table.tex": latex(tally),
+        "tally.txt": text(tally) + "\n",
+        "tally.json": json.dumps(summary(tally), ensure_ascii=False, indent=1) + "\n",
+        "figure.svg": svg(tally),
+        "ratings.csv": ratings.csv(tally.survey),
+        "ratings.jsonl": ratings.jsonl(tally.survey),
+        "datasheet.md": datasheet.markdown(tally),
+        "index.html": page(tally),
     }
     folder.mkdir(parents=True, exist_ok=True)
     for name, content in files.items():
@@ -47,18 +47,18 @@ def save(found: Tally, folder: str | Path) -> Path:
 # Tables
 
 
-def systems(found: Tally) -> list[str]:
+def systems(tally: Tally) -> list[str]:
     """Return the systems in the order of the table: what a person wrote comes last."""
-    reference = found.design.reference
-    return sorted(found.design.systems, key=lambda system: system == reference)
+    reference = tally.design.reference
+    return sorted(tally.design.systems, key=lambda system: system == reference)
 
 
-def _ranks(found: Tally, scored: Scored) -> dict[str, int]:
+def _ranks(tally: Tally, scored: Scored) -> dict[str, int]:
     """Return the best and the second-best system, as rounded in the table: system -> 1 or 2."""
     means = {
         row.system: round(row.mean.value, 3)
         for row in scored.rows
-        if row.mean is not None and row.system != found.design.reference
+        if row.mean is not None and row.system != tally.design.reference
     }
     best = sorted({*means.values()}, reverse=True)[:2]
     return {system: best.index(mean) + 1 for system, mean in means.items() if mean in best}
@@ -78,12 +78,12 @@ _MARKDOWN = _Style(escaping.in_markdown, "**{}**", "<u>{}</u>", MARK)
 _LATEX = _Style(escaping.in_latex, r"\textbf{{{}}}", r"\underline{{{}}}", r"$^\dagger$")
 
 
-def _table2(found: Tally, style: _Style) -> Iterator[list[str]]:
+def _table2(tally: Tally, style: _Style) -> Iterator[list[str]]:
     """Yield a row per system with its mean on every scale: the human columns of Table 2."""
-    ranks = {scored.scale: _ranks(found, scored) for scored in found.scales}
-    for system in systems(found):
+    ranks = {scored.scale: _ranks(tally, scored) for scored in tally.scales}
+    for system in systems(tally):
         cells = [style.escaped(system)]
-        for scored in found.scales:
+        for scored in tally.scales:
             row = scored.row(system)
             if row.mean is None:
                 cells.append("")
@@ -95,30 +95,30 @@ def _table2(found: Tally, style: _Style) -> Iterator[list[str]]:
         yield cells
 
 
-def sentence(found: Tally) -> str:
+def sentence(tally: Tally) -> str:
     """Say in a sentence per scale which systems differ from the baseline."""
     said = []
-    for scored in found.scales:
+    for scored in tally.scales:
         sides: dict[str, list[str]] = {"higher": [], "lower": []}
         for row in scored.rows:
             if row.claimed and row.difference is not None:
                 side = "higher" if row.difference.value > 0 else "lower"
                 sides[side].append(f"{row.system} ({row.difference.value:+.2f})")
         parts = [f"{', '.join(names)} rated {side}" for side, names in sides.items() if names]
-        what = f"{' and '.join(parts)} than {found.baseline}" if parts else ""
+        what = f"{' and '.join(parts)} than {tally.baseline}" if parts else ""
         said.append(
             f"On {scored.scale}, {what}."
             if what
-            else f"On {scored.scale}, no system is shown to differ from {found.baseline}."
+            else f"On {scored.scale}, no system is shown to differ from {tally.baseline}."
         )
     return " ".join(said)
 
 
-def _facts(found: Tally) -> str:
+def _facts(tally: Tally) -> str:
     """Say in a few sentences what the numbers are."""
-    design = found.design
-    heard = sum(one.done > 0 and one.name not in found.without for one in found.raters)
-    agreed = "; ".join(f"{scored.scale} {agreement(scored.alpha)}" for scored in found.scales)
+    design = tally.design
+    heard = sum(one.done > 0 and one.name not in tally.without for one in tally.raters)
+    agreed = "; ".join(f"{scored.scale} {agreement(scored.alpha)}" for scored in tally.scales)
     hidden = f"{design.reference} is the reference, hidden among the systems."
     said = [
         f"Mean ratings from 1 to 5 of {sum(item.line > 0 for item in design.items):,} items by "
@@ -129,29 +129,29 @@ def _facts(found: Tally) -> str:
     return " ".join(said)
 
 
-def _marks(found: Tally) -> str:
+def _marks(tally: Tally) -> str:
     """Explain what marks a number."""
     return (
         "The best system is bold, the second-best underlined. "
-        f"{MARK}: differs from {found.baseline} (permutation test over items, Holm over systems "
+        f"{MARK}: differs from {tally.baseline} (permutation test over items, Holm over systems "
         f"and scales, p < {inference.LEVEL:g})."
     )
 
 
-def markdown(found: Tally) -> str:
+def markdown(tally: Tally) -> str:
     """Write the rows of Table 2, then all numbers of every scale, in Markdown."""
-    head = ["Model", *(escaping.in_markdown(s.scale.capitalize()) for s in found.scales)]
+    head = ["Model", *(escaping.in_markdown(s.scale.capitalize()) for s in tally.scales)]
     parts = [
-        _grid(head, list(_table2(found, _MARKDOWN))),
-        escaping.in_markdown(f"{_facts(found)} {_marks(found)}"),
+        _grid(head, list(_table2(tally, _MARKDOWN))),
+        escaping.in_markdown(f"{_facts(tally)} {_marks(tally)}"),
     ]
-    for scored in found.scales:
-        rows = [[escaping.in_markdown(cell) for cell in row] for row in _numbers(found, scored)]
+    for scored in tally.scales:
+        rows = [[escaping.in_markdown(cell) for cell in row] for row in _numbers(tally, scored)]
         parts += [
             f"### {escaping.in_markdown(scored.scale.capitalize())}",
             _grid(rows[0], rows[1:]),
         ]
-    parts += [f"- {escaping.in_markdown(note)}" for note in found.notes]
+    parts += [f"- {escaping.in_markdown(note)}" for note in tally.notes]
     return "\n\n".join(parts) + "\n"
 
 
@@ -160,20 +160,20 @@ def _grid(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join(f"| {' | '.join(row)} |" for row in (head, rule, *rows))
 
 
-def latex(found: Tally) -> str:
+def latex(tally: Tally) -> str:
     """Write the rows of Table 2 as a table in LaTeX, for booktabs."""
-    head = ["Model", *(escaping.in_latex(s.scale.capitalize()) for s in found.scales)]
-    rows = list(_table2(found, _LATEX))
+    head = ["Model", *(escaping.in_latex(s.scale.capitalize()) for s in tally.scales)]
+    rows = list(_table2(tally, _LATEX))
     body = [" & ".join(row) + r" \\" for row in rows]
-    if found.design.reference is not None:
+    if tally.design.reference is not None:
         body.insert(-1, r"\midrule")
-    said = f"{_facts(found)} {_marks(found)}"
+    said = f"{_facts(tally)} {_marks(tally)}"
     caption = escaping.in_latex(said).replace(MARK, _LATEX.mark)
     lines = [
         r"% \usepackage{booktabs}",
         r"\begin{table}",
         r"\centering",
-        rf"\begin{{tabular}}{{l{'r' * len(found.scales)}}}",
+        rf"\begin{{tabular}}{{l{'r' * len(tally.scales)}}}",
         r"\toprule",
         " & ".join(head) + r" \\",
         r"\midrule",
@@ -186,20 +186,20 @@ def latex(found: Tally) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _numbers(found: Tally, scored: Scored) -> Iterator[list[str]]:
+def _numbers(tally: Tally, scored: Scored) -> Iterator[list[str]]:
     """Yield the head and a row per system with all that is known on a scale."""
     yield [
         "System",
         "mean",
         "95 %",
         "ratings",
-        f"- {found.baseline}",
+        f"- {tally.baseline}",
         "95 % of it",
         "p",
         "p (Holm)",
         "minimum detectable effect",
     ]
-    for system in systems(found):
+    for system in systems(tally):
         row = scored.row(system)
         mean, apart = row.mean, row.difference
         if mean is None:
@@ -223,23 +223,23 @@ def _range(low: float | None, high: float | None) -> str:
     return "" if low is None or high is None else f"{low:.2f} to {high:.2f}"
 
 
-def agreement(found: Agreement) -> str:
+def agreement(alpha: Agreement) -> str:
     """Write an agreement with its interval, or why it has none."""
-    if found.value is None:
-        return f"undefined ({found.reason})"
-    ends = _range(found.low, found.high)
-    return f"{found.value:.3f} ({ends})" if ends else f"{found.value:.3f}"
+    if alpha.value is None:
+        return f"undefined ({alpha.reason})"
+    ends = _range(alpha.low, alpha.high)
+    return f"{alpha.value:.3f} ({ends})" if ends else f"{alpha.value:.3f}"
 
 
-def _raters(found: Tally) -> list[list[str]]:
+def _raters(tally: Tally) -> list[list[str]]:
     """Return the head and a row per annotator."""
     rows = [
         ["Annotator", "rated", "median s", "too fast", "same twice", "gold", "degraded", "look at"]
     ]
-    for one in found.raters:
+    for one in tally.raters:
         checks = (one.consistency, one.gold, one.degraded)
         flags = [flag.partition(":")[0] for flag in one.flags]
-        if one.name in found.without:
+        if one.name in tally.without:
             flags = ["left out"]
         rows.append(
             [
@@ -254,9 +254,9 @@ def _raters(found: Tally) -> list[list[str]]:
     return rows
 
 
-def _agreements(found: Tally) -> list[list[str]]:
+def _agreements(tally: Tally) -> list[list[str]]:
     rows = [["Agreement", "Krippendorff's alpha (95 %)", "weighted kappa, mean of pairs"]]
-    for scored in found.scales:
+    for scored in tally.scales:
         mean = "undefined" if scored.kappa is None else f"{scored.kappa:.3f}"
         pairs = len(scored.kappas)
         over = f"{mean} ({pairs} pair{'s' * (pairs != 1)})" if pairs else ""
@@ -264,26 +264,26 @@ def _agreements(found: Tally) -> list[list[str]]:
     return rows
 
 
-def text(found: Tally) -> str:
+def text(tally: Tally) -> str:
     """Write all tables and notes for a terminal."""
-    tables = [list(_numbers(found, scored)) for scored in found.scales]
-    for scored, rows in zip(found.scales, tables, strict=True):
+    tables = [list(_numbers(tally, scored)) for scored in tally.scales]
+    for scored, rows in zip(tally.scales, tables, strict=True):
         rows[0][0] = scored.scale.capitalize()
-    tables += [_agreements(found), _raters(found)]
+    tables += [_agreements(tally), _raters(tally)]
     parts = [
         "\n".join(escaping.aligned([[escaping.visible(cell) for cell in row] for row in rows]))
         for rows in tables
     ]
-    said = [escaping.visible(sentence(found)), *(f"- {escaping.visible(n)}" for n in found.notes)]
+    said = [escaping.visible(sentence(tally)), *(f"- {escaping.visible(n)}" for n in tally.notes)]
     return "\n\n".join(["\n".join(said), *parts])
 
 
 # The page
 
 
-def page(found: Tally) -> str:
+def page(tally: Tally) -> str:
     """Write a page that needs nothing else, in the style of the reports."""
-    design = found.design
+    design = tally.design
     return str(
         pages.environment("reports", "survey")
         .get_template("tally.html")
@@ -292,22 +292,22 @@ def page(found: Tally) -> str:
             style=figures.STYLE,
             palette=figures.PALETTE,
             fresh=_fresh(),
-            panels=[figures.distribution(scored) for scored in found.scales],
-            answer=sentence(found),
-            facts=_facts(found),
-            scales=[(scored, list(_numbers(found, scored))) for scored in found.scales],
-            agreements=_agreements(found),
-            raters=_raters(found),
-            notes=found.notes,
-            survey=found.survey.id,
+            panels=[figures.distribution(scored) for scored in tally.scales],
+            answer=sentence(tally),
+            facts=_facts(tally),
+            scales=[(scored, list(_numbers(tally, scored))) for scored in tally.scales],
+            agreements=_agreements(tally),
+            raters=_raters(tally),
+            notes=tally.notes,
+            survey=tally.survey.id,
             version=metadata.version("augless"),
         )
     )
 
 
-def svg(found: Tally) -> str:
+def svg(tally: Tally) -> str:
     """Write the figure as a file of its own: the scales one below the other."""
-    panels = [figures.distribution(scored) for scored in found.scales]
+    panels = [figures.distribution(scored) for scored in tally.scales]
     return str(
         pages.environment("reports", "survey")
         .get_template("figure.svg")
@@ -323,16 +323,16 @@ def _fresh() -> Callable[[], str]:
 # Values
 
 
-def summary(found: Tally) -> dict[str, Any]:
+def summary(tally: Tally) -> dict[str, Any]:
     """Return all numbers, unrounded, as values that JSON can say."""
     return {
-        "title": found.design.title,
-        "sentence": sentence(found),
-        "survey": found.survey.id,
-        "baseline": found.baseline,
-        "reference": found.design.reference,
-        "texts": found.texts,
-        "scales": {scored.scale: _scale(scored) for scored in found.scales},
+        "title": tally.design.title,
+        "sentence": sentence(tally),
+        "survey": tally.survey.id,
+        "baseline": tally.baseline,
+        "reference": tally.design.reference,
+        "texts": tally.texts,
+        "scales": {scored.scale: _scale(scored) for scored in tally.scales},
         "annotators": {
             one.name: {
                 "rated": one.done,
@@ -345,11 +345,11 @@ def summary(found: Tally) -> dict[str, Any]:
                 "gold": _share(one.gold),
                 "degraded": _share(one.degraded),
                 "flags": list(one.flags),
-                "counts": one.name not in found.without,
+                "counts": one.name not in tally.without,
             }
-            for one in found.raters
+            for one in tally.raters
         },
-        "notes": found.notes,
+        "notes": tally.notes,
     }
 
 

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import fcntl
 import hashlib
 import json
 import os
@@ -29,6 +28,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 import pydantic
 
+from augless import storage
 from augless.survey.designing import Annotator, BadSurvey, Design, Points, parsed
 from augless.survey.store import SLOWEST, Answer, Store
 
@@ -124,11 +124,11 @@ class Survey:
     def tokens(self) -> dict[str, str]:
         """Return annotator -> token."""
         path = self.folder / TOKENS
-        found = parsed(_Tokens, _bytes(path), path).tokens
+        tokens = parsed(_Tokens, _bytes(path), path).tokens
         ids = {one.id for one in self.design.annotators}
-        if {*found} != ids or len({*found.values()}) < len(found):
+        if {*tokens} != ids or len({*tokens.values()}) < len(tokens):
             raise BadSurvey(f"{path} does not have a token of their own for every annotator")
-        return found
+        return tokens
 
     def store(self) -> Store:
         """Open the ratings for writing."""
@@ -140,20 +140,18 @@ class Survey:
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
         descriptor = os.open(self.folder / "lock", flags, 0o600)
         try:
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise Busy(f"{self.folder} is served by another process already") from None
+            if not storage.hold(descriptor):
+                raise Busy(f"{self.folder} is served by another process already")
             yield
         finally:
             os.close(descriptor)
 
     def answers(self) -> dict[str, list[Answer]]:
         """Return all ratings by annotator and place, those of offline pages among them."""
-        found = self._served()
+        by_place = self._served()
         for path in self._returned():
-            self._add(found, self._file(path, _bytes(path)), path)
-        return {id_: [of[place] for place in sorted(of)] for id_, of in found.items()}
+            self._add(by_place, self._file(path, _bytes(path)), path)
+        return {id_: [of[place] for place in sorted(of)] for id_, of in by_place.items()}
 
     def keep(self, path: Path) -> Annotator:
         """Take a file of an offline page into the folder, in place of an older one; return whose.
@@ -173,12 +171,12 @@ class Survey:
 
     def _served(self) -> dict[str, dict[int, Answer]]:
         """Return what was rated on the served page: annotator -> place -> answer."""
-        found: dict[str, dict[int, Answer]] = {one.id: {} for one in self.design.annotators}
+        served: dict[str, dict[int, Answer]] = {one.id: {} for one in self.design.annotators}
         path = self.folder / RATINGS
         if os.path.lexists(path):
             with Store(path, read_only=True) as store:
-                self._add(found, store.all(), path)
-        return found
+                self._add(served, store.all(), path)
+        return served
 
     def _file(self, path: Path, content: bytes) -> list[Answer]:
         """Read the file of an offline page."""
@@ -202,7 +200,7 @@ class Survey:
         return [folder / name for name in names if os.path.lexists(folder / name)]
 
     def _add(
-        self, found: dict[str, dict[int, Answer]], answers: Iterable[Answer], path: Path
+        self, by_place: dict[str, dict[int, Answer]], answers: Iterable[Answer], path: Path
     ) -> None:
         """Sort answers in, each checked against the design."""
         known = {one.id: one for one in self.design.annotators}
@@ -210,7 +208,7 @@ class Survey:
             who = known.get(answer.annotator)
             if who is None or not _fits(answer, who, self.design):
                 raise BadSurvey(f"{path} rates what this survey does not ask for")
-            here = found[answer.annotator].setdefault(answer.place, answer)
+            here = by_place[answer.annotator].setdefault(answer.place, answer)
             if here.scores != answer.scores:
                 raise BadSurvey(
                     f"{path}: {who.name!r} rated text {answer.place + 1} elsewhere too, "
@@ -264,8 +262,8 @@ def _bytes(path: Path) -> bytes:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:
         raise BadSurvey(f"{path} cannot be read: {error.strerror or error}") from None
-    found = os.fstat(descriptor)
-    if not stat.S_ISREG(found.st_mode) or found.st_size > _LARGEST:
+    status = os.fstat(descriptor)
+    if not stat.S_ISREG(status.st_mode) or status.st_size > _LARGEST:
         os.close(descriptor)
         raise BadSurvey(f"{path} is not a plain file of at most {_LARGEST:,} bytes")
     with os.fdopen(descriptor, "rb") as file:

@@ -56,17 +56,17 @@ class Difference:
 def means(cube: Floats, *, resamples: int = RESAMPLES, seed: int = 0) -> list[Mean | None]:
     """Give every system's mean, (A, I, S) -> (S,); None where nothing was rated."""
     drawn = _drawn(cube, resamples, seed)
-    found: list[Mean | None] = []
+    listed: list[Mean | None] = []
     for system in range(cube.shape[2]):
         ratings = cube[:, :, system]
         count = int((~np.isnan(ratings)).sum())
         if not count:
-            found.append(None)
+            listed.append(None)
             continue
         low, high = _ends(drawn[:, system], ratings)
         mean = Mean(value=float(np.nanmean(ratings)), low=low, high=high, count=count)
-        found.append(mean)
-    return found
+        listed.append(mean)
+    return listed
 
 
 def paired(cube: Floats, system: int, baseline: int) -> Floats:
@@ -74,8 +74,8 @@ def paired(cube: Floats, system: int, baseline: int) -> Floats:
     apart = cube[:, :, system] - cube[:, :, baseline]
     rated = ~np.isnan(apart)
     count = rated.sum(0)
-    found: Floats = np.where(rated, apart, 0.0).sum(0)[count > 0] / count[count > 0]
-    return found
+    differences: Floats = np.where(rated, apart, 0.0).sum(0)[count > 0] / count[count > 0]
+    return differences
 
 
 def difference(
@@ -139,7 +139,7 @@ def _drawn(cube: Floats, resamples: int, seed: int) -> Floats:
         generator.multinomial(n, np.full(n, 1 / n), size=resamples).astype(np.float64)
         for n in (annotators, items)
     )
-    found = np.empty((resamples, systems))
+    drawn = np.empty((resamples, systems))
     for system in range(systems):
         ratings = cube[:, :, system]
         rated = ~np.isnan(ratings)
@@ -148,8 +148,8 @@ def _drawn(cube: Floats, resamples: int, seed: int) -> Floats:
             for table in (np.where(rated, ratings, 0.0), rated.astype(np.float64))
         )
         with np.errstate(invalid="ignore"):
-            found[:, system] = total / np.where(count > 0, count, np.nan)
-    return found
+            drawn[:, system] = total / np.where(count > 0, count, np.nan)
+    return drawn
 
 
 def _ends(drawn: Floats, ratings: Floats) -> tuple[float | None, float | None]:

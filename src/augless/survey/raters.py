@@ -72,7 +72,7 @@ class Rater:
 
 
 def rater(design: Design, annotator: Annotator, answers: Sequence[Answer]) -> Rater:
-    """Look at the answers of one annotator."""
+    """Look at the answers of rated annotator."""
     by_place = {answer.place: answer for answer in answers}
     tasks = [design.tasks[annotator.order[answer.place]] for answer in answers]
     fast = [
@@ -86,7 +86,7 @@ def rater(design: Design, annotator: Annotator, answers: Sequence[Answer]) -> Ra
         scale.name for k, scale in enumerate(design.scales) if _constant([s[k] for s in usual])
     )
     consistency, kappa = _again(design, annotator, by_place)
-    found = Rater(
+    rated = Rater(
         id=annotator.id,
         name=annotator.name,
         done=len(answers),
@@ -99,7 +99,7 @@ def rater(design: Design, annotator: Annotator, answers: Sequence[Answer]) -> Ra
         gold=_gold(design, annotator, answers),
         degraded=_degraded(design, annotator, answers, usual),
     )
-    return dataclasses.replace(found, flags=tuple(_flags(found)))
+    return dataclasses.replace(rated, flags=tuple(_flags(rated)))
 
 
 def first_places(annotator: Annotator) -> dict[int, int]:
@@ -163,15 +163,15 @@ def _degraded(
     return Share(hits=sum(below), of=len(below))
 
 
-def _flags(found: Rater) -> Iterator[str]:
+def _flags(rater: Rater) -> Iterator[str]:
     """Say, in a few words each, why to look at an annotator's ratings again."""
-    if found.fast is not None and found.fast > HASTY:
-        yield f"too fast: {found.fast:.0%} of the answers came before the text can be read"
-    if found.constant:
-        yield f"constant: nearly every {' and '.join(found.constant)} rating is the same"
-    if found.gold is not None and found.gold.value < SOUND:
-        yield f"gold: {found.gold.written} ratings of gold texts are within a point"
-    if found.consistency is not None and found.consistency.value < SOUND:
-        yield f"inconsistent: {found.consistency.written} repeated ratings are within a point"
-    if found.degraded is not None and found.degraded.value < CAUGHT:
-        yield f"degraded: {found.degraded.written} ratings of degraded texts are below the others"
+    if rater.fast is not None and rater.fast > HASTY:
+        yield f"too fast: {rater.fast:.0%} of the answers came before the text can be read"
+    if rater.constant:
+        yield f"constant: nearly every {' and '.join(rater.constant)} rating is the same"
+    if rater.gold is not None and rater.gold.value < SOUND:
+        yield f"gold: {rater.gold.written} ratings of gold texts are within a point"
+    if rater.consistency is not None and rater.consistency.value < SOUND:
+        yield f"inconsistent: {rater.consistency.written} repeated ratings are within a point"
+    if rater.degraded is not None and rater.degraded.value < CAUGHT:
+        yield f"degraded: {rater.degraded.written} ratings of degraded texts are below the others"

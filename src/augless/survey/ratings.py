@@ -63,10 +63,10 @@ def ratings(survey: Survey) -> Iterator[Rating]:
 
 def jsonl(survey: Survey) -> str:
     """Write every rating as a line of JSON."""
-    found = (json.dumps(asdict(one), ensure_ascii=False) for one in ratings(survey))
+    lines = (json.dumps(asdict(one), ensure_ascii=False) for one in ratings(survey))
     # Some readers end a line at these, too.
     marks = str.maketrans({c: f"\\u{ord(c):04x}" for c in "\u0085\u2028\u2029"})
-    return "".join(f"{line.translate(marks)}\n" for line in found)
+    return "".join(f"{line.translate(marks)}\n" for line in lines)
 
 
 def csv(survey: Survey) -> str:

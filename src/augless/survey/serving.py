@@ -98,11 +98,11 @@ class Address:
     @property
     def origins(self) -> frozenset[str]:
         """Schemes, hosts and ports by which a browser may call it."""
-        found = {_origin(self.base), _origin(f"http://{_bracketed(self.host)}:{self.port}")}
+        allowed = {_origin(self.base), _origin(f"http://{_bracketed(self.host)}:{self.port}")}
         if _loopback(self.host):
             here = ("127.0.0.1", "localhost", "[::1]")
-            found |= {_origin(f"http://{name}:{self.port}") for name in here}
-        return frozenset(found)
+            allowed |= {_origin(f"http://{name}:{self.port}") for name in here}
+        return frozenset(allowed)
 
 
 @dataclass
@@ -306,18 +306,18 @@ def bind(address: Address, password: str | None) -> tuple[Address, socket.socket
         )
     family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
     # Of a socket whose protocol is named, asyncio turns off Nagle's delay: 40 ms of every answer.
-    found = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
-        found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        found.bind((address.host, address.port))
-        found.listen(128)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((address.host, address.port))
+        listener.listen(128)
     except OSError as error:
-        found.close()
+        listener.close()
         raise OSError(
             f"cannot listen on {address.host}:{address.port}: {error.strerror or error}\n"
             "--port 0 takes a port that is free"
         ) from None
-    return Address(address.host, found.getsockname()[1], address.url), found
+    return Address(address.host, listener.getsockname()[1], address.url), listener
 
 
 class Server(uvicorn.Server):

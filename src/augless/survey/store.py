@@ -128,8 +128,8 @@ class Store:
 
     def at(self, annotator: str, place: int) -> Answer | None:
         """Return the answer at a place, if there is one."""
-        found = self._read("WHERE annotator = ? AND place = ?", (annotator, place))
-        return found[0] if found else None
+        answers = self._read("WHERE annotator = ? AND place = ?", (annotator, place))
+        return answers[0] if answers else None
 
     def all(self) -> list[Answer]:
         """Return all answers, by annotator and place."""

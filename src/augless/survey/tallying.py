@@ -113,7 +113,7 @@ def tally(
         _scored(design, number, heard, answers, first, resamples)
         for number in range(len(design.scales))
     ]
-    found = Tally(
+    counted = Tally(
         survey=survey,
         baseline=first,
         scales=_corrected(scales),
@@ -121,32 +121,32 @@ def tally(
         without=tuple(one.name for one in design.annotators if one.name in without),
         notes=[],
     )
-    return dataclasses.replace(found, notes=_notes(found))
+    return dataclasses.replace(counted, notes=_notes(counted))
 
 
 def table(
     design: Design, number: int, heard: Sequence[Annotator], answers: Answers
 ) -> NDArray[np.int64]:
     """Return the first ratings of the systems' texts on a scale, (A, tasks); 0 for none."""
-    found = np.zeros((len(heard), len(design.tasks)), dtype=np.int64)
+    ratings = np.zeros((len(heard), len(design.tasks)), dtype=np.int64)
     for row, annotator in enumerate(heard):
         first = raters.first_places(annotator)
         for answer in answers[annotator.id]:
             task = annotator.order[answer.place]
             if first[task] == answer.place and design.tasks[task].kind == "system":
-                found[row, task] = answer.scores[number]
-    return found
+                ratings[row, task] = answer.scores[number]
+    return ratings
 
 
 def cube(design: Design, ratings: NDArray[np.int64]) -> NDArray[np.float64]:
     """Sort ratings (A, tasks) by item and system, (A, I, S); nan for none."""
     items = sum(item.line > 0 for item in design.items)
-    found = np.full((len(ratings), items, len(design.systems)), np.nan)
+    by_item = np.full((len(ratings), items, len(design.systems)), np.nan)
     for number, task in enumerate(design.tasks):
         given = ratings[:, number]
         for system in task.systems:
-            found[given > 0, task.item, system] = given[given > 0]
-    return found
+            by_item[given > 0, task.item, system] = given[given > 0]
+    return by_item
 
 
 def _scored(
@@ -199,7 +199,7 @@ def _corrected(scales: Sequence[Scored]) -> list[Scored]:
     """Correct the p of all systems and scales by Holm: they are one family."""
     known = [row.difference for scored in scales for row in scored.rows if row.difference]
     holm = iter(metrics.holm([one.p for one in known]))
-    found = []
+    corrected = []
     for scored in scales:
         rows = [
             dataclasses.replace(
@@ -209,14 +209,14 @@ def _corrected(scales: Sequence[Scored]) -> list[Scored]:
             else row
             for row in scored.rows
         ]
-        found.append(dataclasses.replace(scored, rows=rows))
-    return found
+        corrected.append(dataclasses.replace(scored, rows=rows))
+    return corrected
 
 
-def _notes(found: Tally) -> list[str]:
+def _notes(tally: Tally) -> list[str]:
     """Say what a reader has to know, in whole sentences."""
-    design, notes = found.design, []
-    heard = [one for one in found.raters if one.name not in found.without]
+    design, notes = tally.design, []
+    heard = [one for one in tally.raters if one.name not in tally.without]
     behind = [one for one in heard if one.done < one.total]
     if behind:
         left = sum(one.total - one.done for one in behind)
@@ -226,11 +226,11 @@ def _notes(found: Tally) -> list[str]:
         notes.append(
             "Only one annotator counts: intervals speak of other items, not of other annotators."
         )
-    for scored in found.scales:
+    for scored in tally.scales:
         if scored.alpha.value is None:
             notes.append(f"Alpha of {scored.scale} is undefined: {scored.alpha.reason}.")
-    if found.without:
-        notes.append(f"Left out by choice: {', '.join(found.without)}.")
+    if tally.without:
+        notes.append(f"Left out by choice: {', '.join(tally.without)}.")
     for one in heard:
         notes += [f"{one.name}: {flag}." for flag in one.flags]
     kinds = {task.kind for task in design.tasks}

@@ -116,7 +116,7 @@ class Codec:
     @functools.cached_property
     def fingerprint(self) -> str:
         """SHA-256 of all that decides which ids a line gets."""
-        return _digest(self._content)
+        return digest_of(self._content)
 
     def save(self, folder: Path) -> Path:
         """Write the codec into a folder, as one JSON file, whole or not at all."""
@@ -144,7 +144,8 @@ class Codec:
         return codec
 
 
-def _digest(content: dict[str, Any]) -> str:
+def digest_of(content: dict[str, Any]) -> str:
+    """Return the SHA-256 of what a saved codec says."""
     canonical = json.dumps(content, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(canonical.encode()).hexdigest()
 
@@ -153,10 +154,10 @@ def _parse(content: Any) -> tuple[Codec, str]:
     """Check the shape of a saved codec, whoever wrote it, and give it with its digest."""
 
     def part(value: Any, key: str, kind: type[Value]) -> Value:
-        found = value.get(key) if isinstance(value, dict) else None
-        if not isinstance(found, kind):
+        entry = value.get(key) if isinstance(value, dict) else None
+        if not isinstance(entry, kind):
             raise ValueError(f"no {kind.__name__} {key!r}")
-        return found
+        return entry
 
     def strings(values: list[Any]) -> tuple[str, ...]:
         if not all(isinstance(value, str) for value in values):

@@ -295,8 +295,8 @@ class Tokeniser(Knobs):
 
         source = iter(lines)
         while block := list(itertools.islice(source, 1024)):
-            found = (self.keys(cleaning.normalise(line)) for line in block)
-            keys.update(itertools.chain.from_iterable(found))
+            keys_of = (self.keys(cleaning.normalise(line)) for line in block)
+            keys.update(itertools.chain.from_iterable(keys_of))
             if len(keys) > Memo.ENTRIES:
                 fold()
         fold()

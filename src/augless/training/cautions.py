@@ -42,10 +42,10 @@ def cautions(
     terms: Sequence[Term], shares: Sequence[float | None], clipped: float
 ) -> list[Caution]:
     """Judge an epoch by each term's share of the gradient norm and the share of clipped steps."""
-    found = [
+    weak = [
         Caution("weak-term", share, i)
         for i, (term, share) in enumerate(zip(terms, shares, strict=True))
         if share is not None and share < WEAK and term.scale > 0
     ]
     weighs = any(not isinstance(term.weighting, polar.Plain) for term in terms)
-    return found + ([Caution("clipping", clipped)] if weighs and clipped > OFTEN else [])
+    return weak + ([Caution("clipping", clipped)] if weighs and clipped > OFTEN else [])

@@ -212,12 +212,12 @@ class _Session:
         """Judge the epoch, and say each kind of caution once to whoever opened the run."""
         span, terms = self.trainer.epoch, self.trainer.criterion.terms
         shares = span.mean_shares(len(terms))
-        found = cautions(terms, shares, span.clipped / max(1, span.steps))
-        for caution in found:
+        judged = cautions(terms, shares, span.clipped / max(1, span.steps))
+        for caution in judged:
             if (caution.kind, caution.term) not in self.said:
                 self.run.warnings.append(str(caution))
                 self.said.add((caution.kind, caution.term))
-        return found
+        return judged
 
     def _check_parameters(self) -> None:
         for name, parameter in self.trainer.parameters.items():

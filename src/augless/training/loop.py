@@ -194,7 +194,7 @@ class Trainer:
                 continue
             batch = _moved(data.collate(self.pairs, mine), self.device)
             passes = range(self.criterion.passes)
-            outputs = [self._output(batch, index + pieces * number) for number in passes]
+            outputs = [self.output(batch, index + pieces * number) for number in passes]
             sums = self.criterion(outputs, batch)
             values = [value / divisor for value, divisor in zip(sums, divisors, strict=True)]
             torch.autograd.backward(sum(values[1:], values[0]), retain_graph=measured)
@@ -202,7 +202,7 @@ class Trainer:
                 alone[i] = alone[i] + self._gradient(values[i + 1])
         return alone
 
-    def _output(self, batch: Batch, draw: int) -> Output:
+    def output(self, batch: Batch, draw: int) -> Output:
         """Read a batch once; every draw is keyed, so that no generator's state need be saved."""
         key = np.random.SeedSequence([self.seed, self.at.step, self.ranks.rank, draw])
         torch.manual_seed(int(key.generate_state(1, np.uint64)[0]))
@@ -214,8 +214,8 @@ class Trainer:
     def _gradient(self, value: Tensor) -> Tensor:
         """Return the gradient of a number alone, (P,), and leave the gradients as they are."""
         parameters = [*self.parameters.values()]
-        found = torch.autograd.grad(value, parameters, retain_graph=True, allow_unused=True)
-        pairs = zip(found, parameters, strict=True)
+        gradients = torch.autograd.grad(value, parameters, retain_graph=True, allow_unused=True)
+        pairs = zip(gradients, parameters, strict=True)
         flat = [(torch.zeros_like(p) if g is None else g).flatten() for g, p in pairs]
         return torch.cat(flat)
 
@@ -315,12 +315,12 @@ def nats(
     training, device = model.training, next(model.parameters()).device
     model.eval()
     loss = losses.CrossEntropy()
-    found = np.zeros(len(pairs))
+    nats = np.zeros(len(pairs))
     for rows in data.plan(pairs, seed=0, epoch=0, tokens=tokens):  # by length: little padding
         batch = _moved(data.collate(pairs, rows), device)
-        found[rows] = loss(model(batch), batch).double().cpu().numpy()
+        nats[rows] = loss(model(batch), batch).double().cpu().numpy()
     model.train(training)
-    return found, pairs.target.lengths + 1
+    return nats, pairs.target.lengths + 1
 
 
 def set_weights(model: models.Model, tensors: Mapping[str, Tensor]) -> None:

@@ -146,7 +146,7 @@ def check_entries(
     tensors: Mapping[str, Tensor], parameters: Mapping[str, Tensor], entries: tuple[str, ...]
 ) -> None:
     """Refuse what an optimiser does not keep, or of another shape; `entries` of each parameter."""
-    found: dict[str, list[str]] = {}
+    kept: dict[str, list[str]] = {}
     for key, tensor in tensors.items():
         name, _, entry = key.rpartition("/")
         ours = tuple(parameters[name].shape) if name in parameters else None
@@ -155,6 +155,6 @@ def check_entries(
             raise runs.BadRun(f"the optimiser keeps no {knobs.shown(key)} {tuple(tensor.shape)}")
         if not tensor.is_floating_point():
             raise runs.BadRun(f"{knobs.shown(key)} of the optimiser is not of floating point")
-        found.setdefault(name, []).append(entry)
-    if uneven := [name for name, these in found.items() if len(these) != len(entries)]:
+        kept.setdefault(name, []).append(entry)
+    if uneven := [name for name, these in kept.items() if len(these) != len(entries)]:
         raise runs.BadRun(f"the optimiser's memory of {knobs.shown(uneven[0])} is not whole")

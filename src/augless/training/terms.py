@@ -132,11 +132,11 @@ class Tally:
         """Go on from the sums of `state_dict`; refuse what cannot be summed up."""
         knobs.check_whole(Tally, state)
         said = {key: value for key, value in state.items() if value is not None}
-        found = knobs.build(Tally, said)
-        if len(found.histogram) != _BINS + 1 or min(found.histogram) < 0 or found.samples < 0:
+        tally = knobs.build(Tally, said)
+        if len(tally.histogram) != _BINS + 1 or min(tally.histogram) < 0 or tally.samples < 0:
             raise ValueError("a tally has no counts")
-        found.summary()
-        return found
+        tally.summary()
+        return tally
 
 
 _SUMS = tuple(Tally.__dataclass_fields__)[:8]

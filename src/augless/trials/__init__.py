@@ -12,41 +12,26 @@ decoded once by each final run.
 """
 
 from augless.errors import Failure
-from augless.trials.facts import (
-    Attempt,
-    Augmented,
-    Choice,
-    Cost,
-    Input,
-    Logged,
-    Result,
-    Score,
-    Spent,
-    TermLog,
-)
+from augless.trials.facts import Attempt, Choice, Logged, Result, Score, TermLog
 from augless.trials.forecast import Forecast, Measured, forecast
 from augless.trials.graph import Job
-from augless.trials.keys import BadPlan
 from augless.trials.ownfiles import monolingual, own
-from augless.trials.plans import Base, Method, Plan, Range, shipped
+from augless.trials.plans import BadPlan, Base, Method, Plan, Range, shipped
 from augless.trials.records import BadRecord, Entry, Record, Trial
 from augless.trials.running import Running, Status, collect, run
 from augless.trials.summary import Cell, Contrast, Needed, Row, Table, alarm, table
 
 __all__ = [
     "Attempt",
-    "Augmented",
     "BadPlan",
     "BadRecord",
     "Base",
     "Cell",
     "Choice",
     "Contrast",
-    "Cost",
     "Entry",
     "Failure",
     "Forecast",
-    "Input",
     "Job",
     "Logged",
     "Measured",
@@ -59,7 +44,6 @@ __all__ = [
     "Row",
     "Running",
     "Score",
-    "Spent",
     "Status",
     "Table",
     "TermLog",

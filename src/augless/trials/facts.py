@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
 from typing import Annotated, Any, Literal, TypeVar
 
 import pydantic
@@ -24,9 +24,6 @@ Values = dict[str, Any]
 LOSS = "loss"
 """what tuning chooses by unless a metric is asked for: nats per sentence of the validation set,
 never weighted; unlike perplexity it is comparable between vocabularies"""
-
-REWRITING = "rewriting"
-"""what a run's result calls making its pairs; models that had to be trained for it have names"""
 
 LARGEST = 1e15
 """a number beyond it counts as not finite: sums and squares of it would not be"""
@@ -132,19 +129,17 @@ class Best:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Result:
+class Result(Spent):
     """What a finished run took."""
 
     steps: Count = 0
     epochs: Count = 0
-    samples: Count = 0
     tokens: Count = 0
-    seconds: Seconds = 0.0
     best: Best = field(default_factory=Best)
     needed: Annotated[dict[str, Spent], pydantic.Field(max_length=100)] = field(
         default_factory=dict
     )
-    """what was done before training, by what it was, such as `REWRITING`; older runs have none"""
+    """what was done before training, by what it was, such as `following.REWRITING`"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -219,35 +214,10 @@ class Choice:
 
     def as_json(self) -> dict[str, Any]:
         """Return it as values that JSON can say."""
-        tried = [
-            {
-                "values": one.values,
-                "score": one.score,
-                "scores": list(one.scores),
-                "loss": one.loss,
-                "failure": None if one.failure is None else str(one.failure),
-                "seconds": one.seconds,
-            }
-            for one in self.tried
-        ]
-        return {
-            "values": self.best.values if self.best else {},
-            "score": self.best.score if self.best else None,
-            "by": self.by,
-            "seeds": list(self.seeds),
-            "tried": tried,
-        }
-
-
-@dataclass(frozen=True, kw_only=True)
-class Augmented:
-    """Pairs that an augmenter made, as far as other jobs have to know them."""
-
-    pairs: Count
-    seconds: Seconds = 0.0
-    """that making them took"""
-    samples: Count = 0
-    """that a model was trained on to make them"""
+        best = self.best or Attempt(values={}, score=None)
+        tried = [asdict(one) | {"failure": one.failure and str(one.failure)} for one in self.tried]
+        chosen = {"values": best.values, "score": best.score}
+        return {**chosen, "by": self.by, "seeds": self.seeds, "tried": tried}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -274,34 +244,30 @@ class Cost:
         return self.own + self.before
 
 
-_TERM = re.compile(r"terms\.(\d{1,3})\.(loss|weighting|scale)(?:\.(.+))?", re.ASCII)
+_TERM = re.compile(r"terms\.(\d{1,3})\.(?:loss|weighting|scale)\b", re.ASCII)
 
 
 def terms_of(recipe: Mapping[str, Any]) -> tuple[Term, ...]:
     """Return the objective that a recipe's dotted keys and values say."""
-    parts: dict[int, dict[str, dict[str, Any]]] = {}
-    for key, value in recipe.items():
-        if found := _TERM.fullmatch(key):
-            part = parts.setdefault(int(found[1]), {}).setdefault(found[2], {})
-            part[found[3] or ""] = value
-    return tuple(_term(parts[place]) for place in sorted(parts))
+    matches = map(_TERM.match, recipe)
+    terms = []
+    for place in sorted({int(match[1]) for match in matches if match}):
+        scale = recipe.get(f"terms.{place}.scale", 1.0)
+        known = isinstance(scale, int | float) and math.isfinite(scale)
+        terms.append(
+            Term(
+                loss=_component(recipe, f"terms.{place}.loss.", Term.loss),
+                weighting=_component(recipe, f"terms.{place}.weighting.", Term.weighting),
+                scale=float(scale) if known else 1.0,
+            )
+        )
+    return tuple(terms)
 
 
-def _term(parts: Mapping[str, dict[str, Any]]) -> Term:
-    scale = parts.get("scale", {}).get("", 1.0)
-    known = isinstance(scale, int | float) and math.isfinite(scale)
-    default = Term()
-    return Term(
-        loss=_component(parts.get("loss", {}), default.loss),
-        weighting=_component(parts.get("weighting", {}), default.weighting),
-        scale=float(scale) if known else 1.0,
-    )
-
-
-def _component(values: Mapping[str, Any], default: Component) -> Component:
-    name = values.get("name")
-    knobs = {key: value for key, value in values.items() if key not in ("", "name")}
-    return Component(str(name), knobs) if name is not None else default
+def _component(recipe: Mapping[str, Any], prefix: str, default: Component) -> Component:
+    knobs = {k.removeprefix(prefix): v for k, v in recipe.items() if k.startswith(prefix)}
+    name = knobs.pop("name", None)
+    return default if name is None else Component(str(name), knobs)
 
 
 _ADAPTERS: dict[Any, pydantic.TypeAdapter[Any]] = {}
@@ -309,8 +275,9 @@ _ADAPTERS: dict[Any, pydantic.TypeAdapter[Any]] = {}
 
 def parsed(kind: type[Kind], content: Any) -> Kind:
     """Check what a file says, as JSON's values or as its text, against a schema; one line."""
-    adapter = pydantic.TypeAdapter(kind) if kind not in _ADAPTERS else _ADAPTERS[kind]
-    _ADAPTERS[kind] = adapter  # slow to make
+    if kind not in _ADAPTERS:
+        _ADAPTERS[kind] = pydantic.TypeAdapter(kind)  # slow to make
+    adapter: pydantic.TypeAdapter[Kind] = _ADAPTERS[kind]
     try:
         if isinstance(content, bytes):
             return adapter.validate_json(content, strict=True)
@@ -320,12 +287,6 @@ def parsed(kind: type[Kind], content: Any) -> Kind:
         where = ".".join(map(str, first["loc"]))[:80]
         said = first["msg"][:1].lower() + first["msg"][1:]
         raise ValueError(f"{where}: {said}" if where else said) from None
-
-
-def last_of(history: Sequence[Logged]) -> Logged | None:
-    """Return the last entry of a log, with the last scores that were logged."""
-    scores = next((entry.scores for entry in reversed(history) if entry.scores), {})
-    return replace(history[-1], scores=scores) if history else None
 
 
 def history_of(entries: Iterable[Mapping[str, Any]]) -> tuple[Logged, ...]:

@@ -2,59 +2,57 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
+import functools
 import json
 import tempfile
 import time
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
-from augless import data
-from augless.errors import Failure
-from augless.trials import graph, pool, running
+from augless.errors import Failure, code_of
+from augless.trials import graph, running
 from augless.trials.graph import Job
 from augless.trials.plans import Plan
-from augless.trials.state import Progress, State
-from augless.trials.work import Order
+from augless.trials.running import Progress
+from augless.trials.state import State
 
 if TYPE_CHECKING:
-    from augless import decoding, models
+    from augless import decoding, training
+    from augless.recipes import following
 
 DONE = "done"
-STEPS, WARM = 8, 2
+WARM = 2
+"""steps that are not timed: the first call loads things"""
 SENTENCES = 32
-SAVES = 3
-"""files of a checkpoint's size that an epoch writes: one before its validation, one after, and the
-best model"""
+PATIENCE = 3.0
+"""seconds for which work is watched, at least"""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Measured:
-    """What one kind of run costs, measured on its own data by a model that has learnt nothing."""
+    """What one kind of work costs, measured on its own data by a model that has learnt nothing."""
 
-    steps: int
+    steps: int = 0
     """training steps that were timed"""
-    step: float
+    step: float = 0.0
     """seconds of a training step"""
-    startup: float
-    """seconds until all is loaded that runs are forked from"""
-    epoch: float
-    """seconds of an epoch, by its tokens, and of what it saves"""
-    validation: float
-    """seconds of a validation, by its sentences; outputs as long as the references"""
-    decoding: dict[str, float]
-    """split -> seconds of the search in the end"""
-    epochs: int
     fixed: float = 0.0
-    """seconds of a run besides: the corpus checked, the model built, two steps, a save"""
+    """seconds of a run besides: the corpus checked, the model built, two steps; of making pairs,
+    all of them"""
+    training: float = 0.0
+    """seconds of all epochs"""
+    decoding: dict[str, float] = field(default_factory=dict)
+    """split -> seconds of the search in the end; outputs as long as the references"""
+    failure: Failure | None = None
+    """why nothing could be measured"""
 
-    def seconds(self, splits: tuple[str, ...], share: float = 0.0) -> float:
-        """Return what is left of a run when a share of its training is done."""
-        end = sum(self.decoding[split] for split in splits)
-        return self.fixed + (1 - share) * self.epochs * (self.epoch + self.validation) + end
+    def seconds(self, splits: tuple[str, ...] = (), share: float = 0.0) -> float:
+        """Return what is left when a share of training is done, and splits are to be decoded."""
+        decoding = sum(self.decoding[split] for split in splits)
+        return self.fixed + (1 - share) * self.training + decoding
 
 
 @dataclass(frozen=True)
@@ -63,7 +61,7 @@ class Expected:
 
     job: Job
     seconds: float | None
-    """that are left; None where it could not be measured"""
+    """that are left, with what it needs first; None where it could not be measured"""
     share: float
     """of its training that is done already"""
     note: str = ""
@@ -83,8 +81,7 @@ class Forecast:
     def seconds(self) -> float:
         """All that is left, shared out."""
         left = [run.seconds for run in self.runs if run.seconds is not None]
-        startup = max((one.startup for one in self.measured.values()), default=0.0)
-        return startup + max([sum(left) / max(1, self.jobs), *left], default=0.0)
+        return max([sum(left) / max(1, self.jobs), *left], default=0.0)
 
 
 def forecast(
@@ -94,220 +91,166 @@ def forecast(
     records: str | Path | None = None,
     jobs: int = 1,
     threads: int = 1,
-    workers: int = 1,
-    device: str = "cpu",
+    device: training.Device = "cpu",
     progress: Progress = lambda stage, done, total: None,
 ) -> Forecast:
     """List a plan's runs and estimate their time; corpora are prepared, but no run is begun.
 
     One run of each kind (corpus, model, losses, training) takes a few real steps and writes some
-    sentences, in as many processes as there will be: they slow each other down. Runs that depend
-    on scores to come are listed with the first combination. Models that have to be trained before
-    pairs can be made are runs too; how long making pairs takes is not known.
+    sentences, in this process. Models that have to be trained before pairs can be made are runs
+    too; making pairs counts in the first run that needs them. Runs that depend on scores to come
+    are listed with the first combination.
     """
-    state = running.checked(plan, root=root, records=records, retry=True)
-    running.prepare(state, workers=workers, progress=progress)
-    known = state.jobs()
-    kinds: dict[str, Measured | Failure] = {}
-    names: dict[str, str] = {}
+    import torch
 
-    def measured(job: Job) -> Measured | Failure:
-        kind = _kind(state, job)
-        if kind not in kinds:
-            progress(f"measuring {job.method} on {job.corpus}", 0, None)
-            kinds[kind] = _measured(state, job, min(jobs, len(known)), threads, device)
-            names[kind] = f"{job.method} on {job.corpus}"
-        return kinds[kind]
+    torch.set_num_threads(threads)
+    state = running.opened(plan, root=root, records=records, retry=True)
+    running.prepare(state, progress)
+    clock = _Clock(state, device, progress)
+    expected = [run for job in state.jobs() for run in clock.expected(job)]
+    for job in state.later():
+        for run in clock.expected(job, later=True):
+            # Which values it will have is not known yet.
+            unknown = dataclasses.replace(run.job, tried=())
+            expected.append(dataclasses.replace(run, job=unknown))
+    return Forecast(expected, jobs, clock.named)
 
-    found: list[Expected] = []
-    listed: set[str | None] = set()
-    for job in _with_needs(known):
-        key = state.key(job)
-        if job.need and key in listed:
-            continue
+
+class _Clock:
+    """Measures each kind of work once, and counts what several runs need once."""
+
+    def __init__(self, state: State, device: training.Device, progress: Progress) -> None:
+        self._state, self._device, self._progress = state, device, progress
+        self._known: dict[str, Measured] = {}
+        self._counted: set[str | None] = set()
+        self.named: dict[str, Measured] = {}
+        """the run that stands for its kind -> what was measured"""
+
+    def expected(self, job: Job, *, later: bool = False) -> Iterator[Expected]:
+        """Yield how long a run takes, after the models that are needed first and not yet listed."""
+        for need in graph.whole([job]):
+            key = self._state.key(need)
+            if need.kind == "train" and need.need and key not in self._counted:
+                yield self._expected(need, later)
+                self._counted.add(key)
+        yield self._expected(job, later)
+
+    def _expected(self, job: Job, later: bool) -> Expected:
+        """Return how long a run takes, with making pairs that no run before it has needed."""
+        state, train = self._state, job if job.kind == "train" else job.needs[0]
         if state.done(job):
-            found.append(Expected(job, 0.0, 1.0, DONE))
-        elif (failure := state.failure(job)) is not None:
-            found.append(Expected(job, None, 0.0, str(failure)))
-        elif key in listed:  # two methods may come to the same run: it is done once
-            found.append(Expected(job, 0.0, 0.0, "the same run as another"))
-        else:
-            share = running.share(state, job)
-            found.append(
-                _expected(job, measured(job), share, f"{share:.0%} trained" if share else "")
-            )
-        listed.add(key)
-    for job in _with_needs(_later(state)):
-        if job.need:
-            if state.done(job) or state.key(job) in listed:
-                continue
-            listed.add(state.key(job))
-        if (failure := state.failure(job)) is not None:
-            found.append(Expected(job, None, 0.0, str(failure)))
-            continue
-        run = _expected(job, measured(job), 0.0, "after tuning")
-        # Which values it will have is not known yet.
-        found.append(dataclasses.replace(run, job=dataclasses.replace(job, tried=())))
-    fine = {names[kind]: one for kind, one in kinds.items() if isinstance(one, Measured)}
-    return Forecast(found, jobs, fine)
+            return Expected(job, 0.0, 1.0, DONE)
+        failure = state.failure(job) or self._measured(train).failure
+        if failure is not None:
+            return Expected(job, None, 0.0, str(failure))
+        if not later and state.key(job) in self._counted:  # two methods may come to the same run
+            return Expected(job, 0.0, 0.0, "the same run as another")
+        share = 0.0 if later else running.share(state, job)
+        note = f"{share:.0%} trained" if share else "after tuning" * later
+        splits = job.splits if job.kind == "score" else ()
+        seconds = self._measured(train).seconds(splits, share)
+        for need in train.needs:
+            known = state.key(need) in self._counted or state.done(need)
+            if need.kind == "augment" and not known:
+                seconds += self._measured(need).seconds()
+                self._counted.add(state.key(need))
+        self._counted.add(state.key(job))
+        return Expected(job, seconds, share, note)
+
+    def _measured(self, job: Job) -> Measured:
+        """Measure a kind of work, unless it was; weightings and seeds cost nothing."""
+        from augless.recipes import following
+
+        values = job.resolved.values
+        kept = {k: v for k, v in values.items() if ".weighting." not in k and k != "seed"}
+        if job.kind == "train":  # however pairs are made, it is their number that counts
+            how = {key for key in kept if key.startswith("augment")} - {"augment.copies"}
+            kept = {key: value for key, value in kept.items() if key not in how}
+        kind = json.dumps([job.kind, job.corpus, kept], sort_keys=True)
+        if kind not in self._known:
+            who = f"{job.method} on {job.corpus}"
+            who = f"the {job.need} of {who}" if job.need else who
+            self._progress(f"measuring {who}", 0, None)
+            layout = self._state.layout
+            place = following.Place(prepared=layout.prepared, device=self._device)
+            try:
+                # Beside the runs to come, as disks differ.
+                with tempfile.TemporaryDirectory(dir=layout.root, prefix=".measured-") as folder:
+                    self._known[kind] = measure(job, place, Path(folder))
+            except Exception as error:
+                self._known[kind] = Measured(failure=Failure(code_of(error), str(error)))
+            if self._known[kind].steps:
+                self.named[who] = self._known[kind]
+        return self._known[kind]
 
 
-def _with_needs(jobs: Iterable[Job]) -> Iterator[Job]:
-    """Yield runs, each after the models that its pairs are made by."""
-    for job in jobs:
-        yield from (need for need in job.all_needs() if need.kind == "train" and need.need)
-        yield job
+class _Watch:
+    """Hears how far work is, and has it stopped when that tells how long all of it takes."""
+
+    def __init__(self) -> None:
+        self.began = time.perf_counter()
+        self.stages: dict[str, list[tuple[float, int, int]]] = {}
+        """stage -> when something of it was done, how much by then, of how much"""
+
+    def __call__(self, stage: str, done: int, total: int | None) -> None:
+        if total:
+            self.stages.setdefault(stage, []).append((time.perf_counter(), done, total))
+
+    def enough(self) -> bool:
+        """Tell whether it was heard of something for long enough."""
+        late = time.perf_counter() > self.began + PATIENCE
+        return late and any(len(marks) > WARM for marks in self.stages.values())
+
+    def timed(self, stage: str) -> tuple[int, float, int]:
+        """Return how much of a stage was timed, the seconds of one, and how many there are."""
+        marks = [(self.began, 0, 1), *self.stages[stage]]
+        (start, first, _), (end, done, total) = marks[min(WARM, len(marks) - 2)], marks[-1]
+        return done - first, (end - start) / max(1, done - first), total
 
 
-def _expected(job: Job, measured: Measured | Failure, share: float, note: str) -> Expected:
-    if isinstance(measured, Failure):
-        return Expected(job, None, 0.0, str(measured))
-    splits = () if job.need else job.splits  # which scores nothing
-    return Expected(job, measured.seconds(splits, share), share, note)
-
-
-def _later(state: State) -> list[Job]:
-    """List the runs that wait for scores, with the first combination."""
-    plan = state.plan
-    found = []
-    for corpus in plan.recipes:
-        for method in plan.tune:
-            left = plan.budget - len(state.points(corpus, method))
-            for point in plan.points(method)[:1] * left:
-                found += graph.tuning(plan, state.resolve, corpus, method, point)
-    for corpus in plan.recipes:
-        for method in plan.methods:
-            source = plan.source(method)
-            if source in plan.tune and state.choice(corpus, source) is None:
-                point = plan.points(source)[0]
-                found += [
-                    graph.run(plan, state.resolve, corpus, method, seed, point)
-                    for seed in plan.seeds
-                ]
-    return found
-
-
-def _kind(state: State, job: Job) -> str:
-    """Return what decides how long a run takes: weightings and seeds cost nothing."""
-    values = state.resolved(job).values
-    kept = {k: v for k, v in values.items() if ".weighting." not in k and k != "seed"}
-    kept = {k: v for k, v in kept.items() if not k.startswith("augment") or k == "augment.copies"}
-    return json.dumps([job.corpus, kept], sort_keys=True)
-
-
-@dataclass(frozen=True)
-class _Probe:
-    """Takes a few steps of a run, in a process of its own."""
-
-    order: Order
-    began: float
-    saves: ClassVar[bool] = False
-
-    @property
-    def log(self) -> Path:
-        """Where what it prints goes: beside what it makes."""
-        return self.order.root / self.order.key / "log"
-
-    def __call__(self, stop: pool.Stop) -> Measured:
-        """Measure."""
-        return measure(self.order, self.began)
-
-
-def _measured(state: State, job: Job, count: int, threads: int, device: str) -> Measured | Failure:
-    """Measure a run in several processes at once; the slowest counts."""
-    root = state.layout.root
-    root.mkdir(parents=True, exist_ok=True)
-    executor = pool.Local(threads)
-    found: list[Measured] = []
-    with contextlib.ExitStack() as stack:
-        stack.callback(executor.close)
-        for _ in range(count):
-            # Beside the runs to come, as disks differ; cleared away even if interrupted.
-            folder = stack.enter_context(tempfile.TemporaryDirectory(dir=root, prefix=".measured-"))
-            key = Path(folder).name
-            order = Order(
-                job=job,
-                key=key,
-                identifier="",
-                root=root,
-                metrics=state.plan.metrics,
-                threads=threads,
-                device=device,
-            )
-            executor.submit(key, _Probe(order, time.monotonic()))
-        while len(found) < count:
-            for ended in executor.wait(60.0):
-                if isinstance(ended.outcome, Failure):
-                    return ended.outcome
-                found.append(ended.outcome)
-    return max(found, key=lambda one: one.seconds(job.splits))
-
-
-def measure(order: Order, began: float) -> Measured:
-    """Take a few steps of a run and write a few sentences."""
-    from augless import training
+def measure(job: Job, place: following.Place, folder: Path) -> Measured:
+    """Train for some seconds and write a few sentences; or make pairs for some seconds."""
     from augless.recipes import following
 
-    startup = time.monotonic() - began
-    layout = order.layout
-    recipe = dataclasses.replace(order.resolved.recipe, augment=None)  # no pairs are there yet
-    resolved = dataclasses.replace(order.resolved, recipe=recipe)
-    augmenter = order.resolved.recipe.augment
-    longer = 1 if augmenter is None else 1 + augmenter.copies
-    prepared = data.prepare(recipe.corpus, recipe.text, layout.prepared, name=resolved.name)
-    pairs = prepared.pairs("train")
-    settings = dataclasses.replace(recipe.training, metric="loss")
-    parts = settings.plan(pairs, recipe.seed, 1)
-    warm = min(WARM, len(parts))
-    looks = iter(range(warm - 1))
-    clock = time.perf_counter()
-    run, _ = following.train(
-        resolved,
-        folder=order.root / order.key / "run",
-        prepared_root=layout.prepared,
-        device=order.device,  # type: ignore[arg-type]  # checked
-        stop=lambda: next(looks, None) is None,  # after each step: stops with the last warm one
-    )
-    fixed = time.perf_counter() - clock
-    model = following.build(recipe, prepared.codecs)
-    device = training.choose_device(order.device)  # type: ignore[arg-type]  # checked
-    trainer = training.Trainer(
-        model, recipe.terms, settings, pairs, seed=recipe.seed, device=device
-    )
-    for rows in parts[:warm]:
-        trainer.step(rows)
-    timed = parts[warm : warm + STEPS] or parts
-    clock = time.perf_counter()
-    for rows in timed:
-        trainer.step(rows)
-    spent = time.perf_counter() - clock
-    clock = time.perf_counter()
-    run.save(trainer.checkpoint(), keep=settings.keep)
-    saves = (SAVES + len(parts) // settings.save_every) * (time.perf_counter() - clock)
-    lengths = pairs.target.lengths + 1
-    tokens = sum(int(lengths[rows].sum()) for rows in timed)
-
-    held_out = [split for split in ("valid", "test") if split in prepared.splits]
-    return Measured(
-        steps=len(timed),
-        step=spent / len(timed),
-        startup=startup,
-        epoch=longer * spent / max(1, tokens) * int(lengths.sum()) + saves,
-        validation=0.0
-        if recipe.training.metric == "loss"
-        else _writing(model, prepared, recipe.validation, "valid"),
-        decoding={split: _writing(model, prepared, recipe.search, split) for split in held_out},
-        epochs=settings.epochs,
-        fixed=fixed,
-    )
+    recipe, watch = job.resolved.recipe, _Watch()
+    few = dataclasses.replace(place, progress=watch, stop=watch.enough)
+    if job.kind == "train":
+        plain = dataclasses.replace(job.resolved, recipe=dataclasses.replace(recipe, augment=None))
+        following.train(plain, few, folder=folder / "run")
+        steps, step, total = watch.timed("training")
+        copies = 0 if recipe.augment is None else recipe.augment.copies
+        writing = functools.partial(_writing, job, place)
+        text_metric = recipe.training.metric not in ("loss", "perplexity")
+        validation = writing(recipe.validation, "valid") if text_metric else 0.0
+        return Measured(
+            steps=steps,
+            step=step,
+            fixed=watch.stages["training"][0][0] - watch.began,
+            training=step * total * (1 + copies) + recipe.training.epochs * validation,
+            decoding={split: writing(recipe.search, split) for split in ("valid", "test")},
+        )
+    augmenter, models = recipe.augment, [need for need in job.needs if need.kind == "train"]
+    if augmenter is not None and models:  # as if they were trained already
+        texts = len(following.prepare(job.resolved, place).pairs("train")) * len(augmenter.moves)
+        each = [_writing(need, place, need.resolved.recipe.search, "train", 1) for need in models]
+        return Measured(fixed=texts * augmenter.copies * sum(each))
+    if augmenter is not None and not augmenter.remote:  # that may cost money
+        following.augment(job.resolved, dataclasses.replace(few, prepared=folder))
+    timed = [watch.timed(stage) for stage in watch.stages]
+    return Measured(fixed=sum(seconds * total for _, seconds, total in timed))
 
 
 def _writing(
-    model: models.Model, prepared: data.Prepared, search: decoding.Search, split: str
+    job: Job, place: following.Place, search: decoding.Search, split: str, count: int | None = None
 ) -> float:
-    """Return the seconds of a search over a split, from a few of its sentences."""
+    """Return the seconds of a search over a split, or so many sentences of it, from a few."""
     from augless import decoding
+    from augless.recipes import following
 
+    prepared = following.prepare(job.resolved, place)
+    if split not in prepared.splits:
+        return 0.0
+    model = following.build(job.resolved.recipe, prepared.codecs)
     sources = prepared.lines(split, "source")
     few = sources[:: max(1, len(sources) // SENTENCES)][:SENTENCES]
     held = prepared.pairs(split)
@@ -318,4 +261,4 @@ def _writing(
     writer.generate(few[:2])  # the first call loads things
     clock = time.perf_counter()
     writer.generate(few)
-    return (time.perf_counter() - clock) * len(sources) / max(1, len(few))
+    return (time.perf_counter() - clock) * (count or len(sources)) / max(1, len(few))

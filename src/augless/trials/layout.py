@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from augless import runs, storage
 
-_PATIENCE = 5.0  # seconds; processes of a trial that was killed are gone by then
+PATIENCE = 5.0  # seconds; processes of a trial that was killed are gone by then
 
 
 @dataclass(frozen=True)
@@ -24,14 +22,19 @@ class Layout:
     """a second folder of records, which is only read"""
 
     @property
-    def prepared(self) -> Path:
-        """Prepared corpora."""
-        return storage.inside(self.root, "prepared")
+    def plan(self) -> Path:
+        """The plan, as it was followed last; its first line is the command."""
+        return storage.inside(self.root, "plan.toml")
 
     @property
     def corpora(self) -> Path:
         """Which corpora were prepared, by where they came from."""
         return storage.inside(self.root, "corpora.json")
+
+    @property
+    def prepared(self) -> Path:
+        """Prepared corpora, and made pairs."""
+        return storage.inside(self.root, "prepared")
 
     @property
     def runs(self) -> Path:
@@ -42,9 +45,19 @@ class Layout:
         """The folder of a run."""
         return storage.inside(self.root, "runs", name)
 
+    def made(self, identifier: str) -> Path:
+        """A mark: the pairs of a job that augments are made."""
+        return storage.inside(self.root, "augmented", f"{identifier}.json")
+
     def record(self, identifier: str) -> Path:
         """The record of a run, which outlives it."""
         return storage.inside(self.root, "records", identifier)
+
+    @property
+    def records(self) -> list[Path]:
+        """The folders of records to read: the trial's own, and those of others."""
+        roots = (self.root / "records", self.committed)
+        return [root for root in roots if root is not None and root.is_dir()]
 
     def hypotheses(self, identifier: str) -> Path:
         """What a run generated."""
@@ -53,19 +66,6 @@ class Layout:
     def failure(self, key: str) -> Path:
         """Why a job failed, for as long as it is not tried again."""
         return storage.inside(self.root, "failures", f"{key}.json")
-
-    def augmented(self, identifier: str) -> Path:
-        """Pairs that augmentation made."""
-        return storage.inside(self.root, "augmented", f"{identifier}.jsonl")
-
-    def made(self, identifier: str) -> Path:
-        """What is known of the pairs that augmentation made, once they are whole."""
-        return storage.inside(self.root, "augmented", f"{identifier}.json")
-
-    @property
-    def plan(self) -> Path:
-        """The plan, as it was followed last; its first line is the command."""
-        return storage.inside(self.root, "plan.toml")
 
     def log(self, key: str) -> Path:
         """What the process of a job printed."""
@@ -76,21 +76,12 @@ class Layout:
         """Hold the folder: two trials at once would take each other's runs for failures."""
         self.root.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(self.root, os.O_RDONLY)
-        patience = time.monotonic() + _PATIENCE
         try:
-            while True:
-                try:
-                    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    break
-                except BlockingIOError:
-                    if time.monotonic() > patience:
-                        raise runs.Busy(
-                            f"{self.root} is in use by another trial\n"
-                            "wait until it is done, or keep this one elsewhere: --out FOLDER"
-                        ) from None
-                    time.sleep(0.05)
-                except OSError:  # some file systems of networks lock no folders
-                    break
+            if not storage.hold(descriptor, PATIENCE):
+                raise runs.Busy(
+                    f"{self.root} is in use by another trial\n"
+                    "wait until it is done, or keep this one elsewhere: --out FOLDER"
+                )
             try:
                 yield
             finally:
@@ -98,14 +89,3 @@ class Layout:
                     self.root.rmdir()
         finally:
             os.close(descriptor)
-
-    def records(self) -> list[Path]:
-        """List the folders that may hold records."""
-        roots = (self.root / "records", self.committed)
-        folders = (root.iterdir() for root in roots if root is not None and root.is_dir())
-        return sorted(p for entries in folders for p in entries if not p.name.startswith("."))
-
-    def find(self, identifier: str) -> list[Path]:
-        """List where the record of a run may be."""
-        roots = (self.root / "records", self.committed)
-        return [root / identifier for root in roots if root is not None]

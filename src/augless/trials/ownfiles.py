@@ -9,8 +9,7 @@ from typing import Any
 
 from augless import data, recipes
 from augless.trials import spelling
-from augless.trials.keys import BadPlan
-from augless.trials.plans import KEYS, OWN, Plan, Space
+from augless.trials.plans import KEYS, OWN, BadPlan, Plan, Space
 
 _RATE = "training.optimizer.rate"
 _WEIGHT = ("augment.w", [0.5, 1.0])
@@ -89,7 +88,7 @@ def _rivals(
     quick: bool, languages: tuple[str, ...], round_trip: tuple[str, str] | None
 ) -> dict[str, Any]:
     """Return what people would take instead, tuned as hard as the weightings are."""
-    found: dict[str, Any] = {}
+    changes: dict[str, Any] = {}
     if round_trip is not None:
         if not monolingual(languages):
             raise BadPlan(
@@ -98,17 +97,17 @@ def _rivals(
             )
         # Absolute, as the files are; what is no folder is a name.
         there, back = (str(Path(m).absolute()) if Path(m).exists() else m for m in round_trip)
-        found |= {
+        changes |= {
             "methods.round-trip.augment.there": there,
             "methods.round-trip.augment.back": back,
         }
     without = "round-trip" if round_trip is None else "back-translation"
     for method, (key, value, knob, values) in _RIVALS.items():
         if method != without:
-            found |= {f"methods.{method}.{key}": value, f"tune.{method}.{knob}": values}
+            changes |= {f"methods.{method}.{key}": value, f"tune.{method}.{knob}": values}
             if not quick:
-                found[f"tune.{method}.{_RATE}"] = _FACTORS
-    return found
+                changes[f"tune.{method}.{_RATE}"] = _FACTORS
+    return changes
 
 
 def _rates(space: Space, suggested: float) -> Space:

@@ -1,51 +1,55 @@
-"""A plan in TOML to methods, corpora and seeds, every key checked before any work starts."""
+"""A plan in TOML to methods, corpora and seeds, every key checked before any work starts.
+
+The dataclasses here are the schema: types and limits are checked by `knobs`. What a plan's file may
+say otherwise than they do is brought into their form by `parsed`: a method's table holds its own
+keys and those of a recipe side by side, recipes may be a list, published numbers may be bare.
+"""
 
 from __future__ import annotations
 
 import itertools
-import tomllib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from importlib import resources
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Annotated, Any, Literal
 
 from augless import knobs, metrics, recipes
+from augless.knobs import LARGEST_SEED, Knobs, Within
 from augless.recipes import reading
-from augless.trials import keys, spelling
 from augless.trials.facts import LOSS, Values
-from augless.trials.keys import BadPlan
-from augless.trials.spelling import literal
+from augless.trials.spelling import key_of, literal
 
 Published = dict[str, dict[str, float]]
 """label of a corpus -> metric -> number in the paper"""
-View = Literal["table", "samples", "sweep"]
 
 _METRIC = "bleu"
-CONTROLS = ("matched", "averaged", "shuffled")
-"""kinds of control; names of weightings"""
+_PACKAGE = "augless.trials"
 OWN = "own"
 """the plan that is followed with somebody's files only"""
 
 
+class BadPlan(recipes.BadRecipe):
+    """A plan that cannot be followed: which key, why, and what to write instead."""
+
+
 @dataclass(frozen=True, kw_only=True)
-class Base:
+class Base(Knobs):
     """A corpus of a plan: the recipe that all methods start from there."""
 
-    recipe: str
+    recipe: Annotated[str, "a recipe's name, or its file"]
     overrides: Values = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Method:
+class Method(Knobs):
     """A row of the table: what it changes in a recipe."""
 
     overrides: Values = field(default_factory=dict)
     matches: str | None = None
     """the method whose weights it gives to samples without regard to their loss: its control"""
-    kind: str = "matched"
+    kind: Literal["matched", "averaged", "shuffled"] = "matched"
     """how: every sample its batch's mean weight (matched) or the running mean (averaged), or each
-    the weight of another one (shuffled)"""
+    the weight of another one (shuffled); names of weightings"""
     published: Published = field(default_factory=dict)
     series: str | None = None
     """the line of a figure that it is a point of"""
@@ -54,13 +58,27 @@ class Method:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Range:
+class Range(Knobs):
     """Numbers to search between, whole ones if both ends are written so."""
 
-    low: float
-    high: float
+    low: Any
+    high: Any
     log: bool = False
     """whether orders of magnitude are searched evenly"""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for end in (self.low, self.high):
+            # Whole numbers beyond would not survive the search, which is done in floats.
+            if isinstance(end, bool) or not isinstance(end, int | float) or not abs(end) < 1e15:
+                raise ValueError("low and high must be numbers below 1e15")
+        if self.low >= self.high:
+            raise ValueError("high must be more than low")
+        if self.log and self.low <= 0:
+            raise ValueError("with log, low must be more than 0")
+        if not (isinstance(self.low, int) and isinstance(self.high, int)):
+            object.__setattr__(self, "low", float(self.low))
+            object.__setattr__(self, "high", float(self.high))
 
 
 Space = dict[str, list[Any] | Range]
@@ -68,16 +86,16 @@ Space = dict[str, list[Any] | Range]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plan:
+class Plan(Knobs):
     """Methods x seeds x corpora."""
 
     name: str
-    title: str
-    recipes: dict[str, Base]
+    title: Annotated[str, "the page's heading"]
+    recipes: Annotated[dict[str, Base], "the corpora"]
     """label -> what all methods start from"""
-    methods: dict[str, Method]
+    methods: Annotated[dict[str, Method], "what is compared"]
     overrides: Values = field(default_factory=dict)
-    seeds: tuple[int, ...] = (1, 2, 3)
+    seeds: Annotated[tuple[int, ...], "of the runs", Within(0, LARGEST_SEED)] = (1, 2, 3)
     baseline: str = "plain"
     control: str | None = None
     """the method that others are compared with besides, unless one `matches` them"""
@@ -91,89 +109,111 @@ class Plan:
     tune: dict[str, Space] = field(default_factory=dict)
     """method -> what to try on the validation set only: all combinations of lists, or, where there
     is a range, as many points as the budget has"""
-    budget: int = 0
+    budget: Annotated[int, "of tuning", Within(0, 1_000_000)] = 0
     """combinations that each tuned method tries"""
     choose: str = LOSS
     """what tuning chooses by on the validation set: the loss, or the name of a metric"""
-    tuning_seeds: int = 2
+    tuning_seeds: Annotated[int, "of tuning", Within(1, 100)] = 2
     """seeds that each combination is tried with; the mean over them decides"""
     published_only: dict[str, Published] = field(default_factory=dict)
     """rows of the paper that no method here makes"""
-    view: View = "table"
+    view: Literal["table", "samples", "sweep"] = "table"
     """what is looked at: the table, scores against samples seen, or a sweep over `Method.at`"""
     small: bool = False
     """whether this is the plan's scale for a laptop"""
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if not self.recipes or not self.methods:
             raise BadPlan(f"{self.name}: a plan needs at least one recipe and one method")
         whole = Path(self.name).name == self.name and not self.name.startswith(".")
-        if not whole or not self.name.isprintable() or len(self.name) > 200:
+        if not self.name or not whole or not self.name.isprintable() or len(self.name) > 200:
             raise BadPlan(
                 f"name is {knobs.shown(self.name)}; it names a folder, so it may have no /, "
                 "nothing unprintable and no dot in front"
             )
-        if not self.seeds or len({*self.seeds}) < len(self.seeds) or min(self.seeds) < 0:
-            raise BadPlan(f"seeds are {list(self.seeds)}; they must be different, 0 or more")
-        for key, method in (("baseline", self.baseline), ("control", self.control)):
-            if method is not None:
-                keys.known(key, method, self.methods)
-        for name, entry in self.methods.items():
-            if entry.matches is not None:
-                keys.known(f"methods.{name}.matches", entry.matches, self.methods)
-                if self.methods[entry.matches].matches is not None:
-                    raise BadPlan(f"methods.{name}.matches {entry.matches!r}, itself a control")
-        self._check_primary()
-        for metric in (self.metric, *self.metrics):
-            keys.known("metric", metric, metrics.METRICS)
-        keys.known("choose", self.choose, (LOSS, *metrics.METRICS))
-        if not 1 <= self.tuning_seeds <= 100:
-            raise BadPlan(f"tuning_seeds is {self.tuning_seeds}; it can be 1 to 100")
+        if not self.seeds or len({*self.seeds}) < len(self.seeds):
+            raise BadPlan(f"seeds are {list(self.seeds)}; they must be different")
+        self._check_names()
+        self._check_overrides()
+        budget = self._checked_budget()
+        chosen_by = () if self.choose == LOSS else (self.choose,)
+        # Derived, so that nobody has to look elsewhere.
+        for key, value in {
+            "budget": budget,
+            "primary": self.primary or next(iter(self._candidates()), None),
+            "metrics": tuple(dict.fromkeys((self.metric, *self.metrics, *chosen_by))),
+        }.items():
+            object.__setattr__(self, key, value)
+
+    def _check_names(self) -> None:
+        """Refuse names of methods, metrics and corpora that there are not."""
+        asked: list[tuple[str, str | None, Iterable[str]]] = [
+            ("baseline", self.baseline, self.methods),
+            ("control", self.control, self.methods),
+            *(("metric", name, metrics.METRICS) for name in (self.metric, *self.metrics)),
+            ("choose", self.choose, (LOSS, *metrics.METRICS)),
+            *((f"tune.{name}", name, self.methods) for name in self.tune),
+        ]
+        numbers = {f"published_only.{name}": row for name, row in self.published_only.items()}
+        for name, method in self.methods.items():
+            asked.append((f"methods.{name}.matches", method.matches, self.methods))
+            numbers[f"methods.{name}.published"] = method.published
+        for where, row in numbers.items():
+            asked += [(where, label, self.recipes) for label in row]
+            asked += [(where, metric, metrics.METRICS) for label in row for metric in row[label]]
+        asked.append(("primary", self.primary, self._candidates()))
+        for where, name_asked, known in asked:
+            if name_asked is not None and name_asked not in known:
+                meant = recipes.hint(name_asked, known)
+                raise BadPlan(f"{where} names {name_asked!r}{meant}\nthere is: {', '.join(known)}")
+
+    def _candidates(self) -> list[str]:
+        """List what the primary contrast can be of: first the methods that weigh their samples."""
+        controls = {self.baseline, self.control}
+        asked = {
+            name: "weighting" in literal(method.overrides)
+            for name, method in self.methods.items()
+            if name not in controls and method.matches is None
+        }
+        return sorted(asked, key=lambda name: not asked[name])
+
+    def _check_overrides(self) -> None:
         for where, overrides in self._all_overrides():
             for key in {k.split(".")[0] for k in overrides}:
                 if key == "seed":
                     raise BadPlan(f"{where} sets seed; write seeds = [1, 2] for the whole plan")
                 if key == "corpus" and where.startswith(("methods.", "tune.")):
                     raise BadPlan(f"{where} sets corpus; methods compare on one corpus")
-        self._check_tuning()
-        by = () if self.choose == LOSS else (self.choose,)
-        ordered = tuple(dict.fromkeys((self.metric, *self.metrics, *by)))
-        object.__setattr__(self, "metrics", ordered)
 
-    def _all_overrides(self) -> Iterator[tuple[str, Values]]:
+    def _all_overrides(self) -> Iterator[tuple[str, Mapping[str, Any]]]:
         yield "overrides", self.overrides
         yield from ((f"recipes.{name}", base.overrides) for name, base in self.recipes.items())
-        yield from ((f"methods.{name}", entry.overrides) for name, entry in self.methods.items())
-        yield from ((f"tune.{name}", dict(space)) for name, space in self.tune.items())
+        yield from ((f"methods.{name}", method.overrides) for name, method in self.methods.items())
+        yield from ((f"tune.{name}", space) for name, space in self.tune.items())
 
-    def _check_primary(self) -> None:
-        controls = {self.baseline, self.control}
-        controls |= {name for name, entry in self.methods.items() if entry.matches is not None}
-        asked = {name: entry for name, entry in self.methods.items() if name not in controls}
-        if self.primary is not None:
-            keys.known("primary", self.primary, asked)
-            return
-        weigh = (name for name, entry in asked.items() if "weighting" in literal(entry.overrides))
-        object.__setattr__(self, "primary", next(weigh, next(iter(asked), None)))
-
-    def _check_tuning(self) -> None:
+    def _checked_budget(self) -> int:
+        """Return how many combinations each tuned method tries, which must be as many for all."""
+        for name, method in self.methods.items():
+            source = method.matches
+            if source is not None and self.methods[source].matches is not None:
+                raise BadPlan(f"methods.{name}.matches {source!r}, itself a control")
+            if source is not None and name in self.tune:
+                raise BadPlan(f"tune.{name}: it takes what {source!r} has")
         sizes = {}
-        for method in self.tune:
-            keys.known(f"tune.{method}", method, self.methods)
-            if self.methods[method].matches is not None:
-                raise BadPlan(f"tune.{method}: it takes what {self.methods[method].matches!r} has")
-            if not self.tune[method]:
-                raise BadPlan(f"tune.{method} is empty; give values to try, or leave it out")
-            if self.searched(method) and not self.budget:
-                raise BadPlan(f"tune.{method} has a range; say how much to try, such as budget = 8")
-            sizes[method] = self.budget if self.searched(method) else len(self.points(method))
+        for name, space in self.tune.items():
+            if not space:
+                raise BadPlan(f"tune.{name} is empty; give values to try, or leave it out")
+            if self.searched(name) and not self.budget:
+                raise BadPlan(f"tune.{name} has a range; say how much to try, such as budget = 8")
+            sizes[name] = self.budget if self.searched(name) else len(self.points(name))
         if len({*sizes.values()}) > 1:
-            these = ", ".join(f"{method} {size}" for method, size in sizes.items())
+            these = ", ".join(f"{name} {size}" for name, size in sizes.items())
             raise BadPlan(f"every tuned method must try as many combinations: {these}")
         budget = max(sizes.values(), default=0)
         if self.budget not in (0, budget):
             raise BadPlan(f"budget is {self.budget}, but tune has {budget} combinations a method")
-        object.__setattr__(self, "budget", budget)
+        return budget
 
     @property
     def seeds_of_tuning(self) -> tuple[int, ...]:
@@ -203,29 +243,24 @@ class Plan:
 
         `small` takes what the plan says under [small] in place of the rest.
         """
-        name, content = _read(plan)
-        keys.strict("", content, KEYS)
-        scale = content.pop("small", False)
-        if scale is True:  # as `as_toml` writes what is at that scale already
-            small, scale = True, {}
-        elif small and not scale:
-            raise BadPlan(f"{name} has no small scale: write what differs under [small]")
-        if scale and small:
-            keys.strict("small", keys.table("small", scale), KEYS[:-1])
-            content = _scaled(content, scale)
-        # Taken before a change: numbers that the plan quotes stay those of its own metric.
-        quoted = keys.string("metric", content.get("metric", _METRIC))
-        for override in overrides:
-            key, equals, value = override.partition("=")
-            if not equals or not key:
-                raise BadPlan(f"{override!r} is not key=value, such as seeds=[1]")
-            keys.assign(content, key, reading.toml_value(value))
-        keys.strict("", content, KEYS)
-        return parsed(name, content, small, quoted)
+        try:
+            names = shipped() if plan != OWN else [OWN]
+            name, content = reading.source("plan", plan, _PACKAGE, names)
+            return _changed(name, content, overrides, small)
+        except (knobs.BadKnob, recipes.BadRecipe) as error:
+            raise BadPlan(str(error)) from None
 
     def as_toml(self) -> str:
         """Write the plan, at the scale it has, so that it is read back as it is."""
-        return spelling.as_toml(self)
+        lines, tables = [], []
+        for key in KEYS:
+            value = getattr(self, key)
+            if isinstance(value, dict) and key != "overrides":
+                rows = [f"{key_of(name)} = {literal(_written(one))}" for name, one in value.items()]
+                tables += ["", f"[{key}]", *rows] if rows else []
+            elif value is not None:
+                lines.append(f"{key} = {literal(value)}")
+        return "\n".join([*lines, *tables]) + "\n"
 
     def points(self, method: str) -> list[Values]:
         """Return all combinations, the first key varying slowest; of a range, its ends."""
@@ -247,25 +282,21 @@ class Plan:
         """Return the method that tells a method's effect from one of the learning rate."""
         if self.methods[method].matches is not None or method == self.baseline:
             return None
-        own = (name for name, entry in self.methods.items() if entry.matches == method)
+        own = (name for name, other in self.methods.items() if other.matches == method)
         control = next(own, self.control)
         return None if control == method else control
 
     @property
     def untuned(self) -> list[str]:
         """The methods for which nothing is chosen: those without knobs get no budget."""
-        return [
-            name
-            for name, entry in self.methods.items()
-            if name not in self.tune and entry.matches not in self.tune
-        ]
+        return [name for name in self.methods if self.source(name) not in self.tune]
 
     def published(self, method: str, corpus: str, metric: str | None = None) -> float | None:
         """Return the number that the paper has, if it does."""
-        table = self.published_only.get(method)
-        if table is None:
-            table = self.methods[method].published if method in self.methods else {}
-        return table.get(corpus, {}).get(metric or self.metric)
+        row = self.published_only.get(method)
+        if row is None:
+            row = self.methods[method].published if method in self.methods else {}
+        return row.get(corpus, {}).get(metric or self.metric)
 
 
 KEYS = tuple(knob.name for knob in fields(Plan))
@@ -274,184 +305,146 @@ KEYS = tuple(knob.name for knob in fields(Plan))
 
 def shipped() -> list[str]:
     """List the plans that come with the package."""
-    names = (Path(entry.name) for entry in _folder().iterdir())
-    return sorted(name.stem for name in names if name.suffix == ".toml" and name.stem != OWN)
+    return [name for name in reading.shipped(_PACKAGE) if name != OWN]
 
 
-_WEIGHTS = [0.1, 0.2, 0.4, 0.6, 0.8, 1.0]
+def _changed(name: str, content: dict[str, Any], overrides: Sequence[str], small: bool) -> Plan:
+    """Return a plan at one of its scales, with overrides."""
+    knobs.check_keys(content, KEYS, "")
+    scale = content.pop("small", False)
+    if scale is True:  # as `as_toml` writes what is at that scale already
+        small = True
+    elif small:
+        if not scale:
+            raise BadPlan(f"{name} has no small scale: write what differs under [small]")
+        content = _scaled(content, scale)
+    # Taken before a change: numbers that the plan quotes stay those of its own metric.
+    quoted = str(content.get("metric", _METRIC))
+    for override in overrides:
+        key, equals, value = override.partition("=")
+        if not equals or not key:
+            raise BadPlan(f"{override!r} is not key=value, such as seeds=[1]")
+        _assign(content, key, reading.toml_value(value))
+    return parsed(name, content, small, quoted)
 
 
-def _read(plan: str) -> tuple[str, dict[str, Any]]:
-    path = Path(plan)
-    if path.suffix == ".toml" or path.is_file():
-        try:
-            return path.stem, tomllib.loads(path.read_bytes().decode("utf-8"))
-        except FileNotFoundError:
-            raise BadPlan(f"there is no plan file {plan}") from None
-        except RecursionError:
-            raise BadPlan(f"{plan} is not a plan: its tables are nested too deeply") from None
-        except ValueError as error:  # a number of thousands of digits, too
-            raise BadPlan(f"{plan} is not TOML: {error}") from None
-    if plan not in (OWN, *shipped()):
-        raise BadPlan(
-            f"there is no plan {plan!r}{recipes.hint(plan, shipped())}\n"
-            f"give a .toml file or one of: {', '.join(shipped())}"
-        )
-    return plan, tomllib.loads((_folder() / f"{plan}.toml").read_text("utf-8"))
+def _assign(content: dict[str, Any], dotted: str, value: Any) -> None:
+    """Set a dotted key of a plan; what is below overrides is a recipe's key, and stays dotted."""
+    parts = dotted.split(".")
+    depth = {"overrides": 1, "recipes": 2, "methods": 2, "tune": 2}.get(parts[0], 0)
+    here, rest = content, ".".join(parts[depth:])
+    for part in parts[:depth]:
+        here = here.setdefault(part, {})
+        if not isinstance(here, dict):
+            raise BadPlan(f"{dotted}: {part} is {here!r}, not a table; write it out in a file")
+    if not rest:
+        raise BadPlan(f"{dotted} is a table; set a key of it")
+    here.pop(rest, None)  # what is said last comes last
+    here[rest] = value
 
 
-def parsed(name: str, content: Mapping[str, Any], small: bool, quoted: str = _METRIC) -> Plan:
-    """Make a plan of what its file says; a mistake names its key."""
-    for key in ("title", "recipes", "methods"):
-        if key not in content:
-            raise BadPlan(f"{name}: {key} is not given")
-    labels = _bases(content["recipes"])
-    methods = {
-        method: _method(f"methods.{method}", keys.table(f"methods.{method}", table), quoted, labels)
-        for method, table in keys.table("methods", content["methods"]).items()
-    }
-    only = {
-        row: _published(f"published_only.{row}", table, quoted, labels)
-        for row, table in keys.table("published_only", content.get("published_only", {})).items()
-    }
-    spaces = {
-        method: _space(f"tune.{method}", keys.table(f"tune.{method}", table))
-        for method, table in keys.table("tune", content.get("tune", {})).items()
-    }
-    given = {"name": name, "baseline": next(iter(methods), "plain")} | dict(content)
-    plain = {key: read(key, given[key]) for key, read in _READERS.items() if key in given}
-    return Plan(
-        **plain, recipes=labels, methods=methods, tune=spaces, published_only=only, small=small
-    )
-
-
-def _bases(given: Any) -> dict[str, Base]:
-    """Read the corpora: a list of recipes, or label -> a recipe and what to change in it."""
-    if isinstance(given, list):
-        names = keys.strings("recipes", given)
-        found = {Path(n).stem if n.endswith(".toml") else n: Base(recipe=n) for n in names}
-        if len(found) < len(names):
-            raise BadPlan(f"recipes has two of the same name; give labels: {', '.join(names)}")
-        return found
-    found = {}
-    for label, entry in keys.table("recipes", given).items():
-        table = {"recipe": entry} if isinstance(entry, str) else dict(keys.table(label, entry))
-        recipe = table.pop("recipe", None)
-        if recipe is None:
-            raise BadPlan(f"recipes.{label}.recipe is not given")
-        name = keys.string(f"recipes.{label}.recipe", recipe)
-        found[label] = Base(recipe=name, overrides=reading.spread(table))
-    return found
-
-
-def _method(
-    where: str, given: Mapping[str, Any], metric: str, labels: Mapping[str, Base]
-) -> Method:
-    table = dict(given)
-    published = _published(f"{where}.published", table.pop("published", {}), metric, labels)
-    matches, series, at = (table.pop(key, None) for key in ("matches", "series", "at"))
-    kind = keys.string(f"{where}.kind", table.pop("kind", Method.kind))
-    keys.known(f"{where}.kind", kind, CONTROLS)
-    if at is not None and (isinstance(at, bool) or not isinstance(at, int | float)):
-        raise BadPlan(f"{where}.at is {at!r}; it must be a number")
-    return Method(
-        overrides=reading.spread(table),
-        matches=None if matches is None else keys.string(f"{where}.matches", matches),
-        kind=kind,
-        published=published,
-        series=None if series is None else keys.string(f"{where}.series", series),
-        at=None if at is None else float(at),
-    )
-
-
-def _published(where: str, given: Any, metric: str, labels: Mapping[str, Base]) -> Published:
-    """Read label -> a number, which is the plan's metric, or label -> metric -> a number."""
-    found: Published = {}
-    for label, entry in keys.table(where, given).items():
-        keys.known(where, label, labels)
-        for name, number in (entry if isinstance(entry, dict) else {metric: entry}).items():
-            keys.known(f"{where}.{label}", name, metrics.METRICS)
-            if isinstance(number, bool) or not isinstance(number, int | float):
-                raise BadPlan(f"{where}.{label} is {number!r}; it must be a number")
-            found.setdefault(label, {})[name] = float(number)
-    return found
-
-
-def _space(where: str, given: Mapping[str, Any]) -> Space:
-    found: Space = {}
-    for key, value in given.items():
-        full = f"{where}.{key}"
-        if isinstance(value, dict) and ("low" in value or "high" in value):
-            found[key] = _range(full, value)
-        elif isinstance(value, dict):
-            inner = _space(full, value)
-            found |= {f"{key}.{rest}": values for rest, values in inner.items()}
-        elif isinstance(value, list) and value:
-            found[key] = value
-        else:
-            raise BadPlan(f"{full} is {value!r}; it must be a list of values to try, or a range")
-    return found
-
-
-def _range(where: str, given: Mapping[str, Any]) -> Range:
-    low: Any = given.get("low")
-    high: Any = given.get("high")
-    log = given.get("log", False)
-    if {*given} - {"low", "high", "log"} or not isinstance(log, bool):
-        raise BadPlan(f"{where} is {literal(given)}; a range has low, high and maybe log = true")
-    for end in (low, high):
-        # Whole numbers beyond would not survive the search, which is done in floats.
-        if isinstance(end, bool) or not isinstance(end, int | float) or not abs(end) < 1e15:
-            raise BadPlan(f"{where} is {literal(given)}; low and high must be numbers below 1e15")
-    if low >= high or (log and low <= 0):
-        why = "high must be more than low" if low >= high else "with log, low must be more than 0"
-        raise BadPlan(f"{where} is {literal(given)}; {why}")
-    whole = isinstance(low, int) and isinstance(high, int)
-    return Range(low=low if whole else float(low), high=high if whole else float(high), log=log)
-
-
-def _scaled(content: Mapping[str, Any], scale: Mapping[str, Any]) -> dict[str, Any]:
+def _scaled(content: Mapping[str, Any], scale: Any) -> dict[str, Any]:
     """Return a plan at its small scale; published numbers are of another scale, and left out."""
-    tables = {
-        key: keys.table(key, content.get(key, {})) for key in ("methods", "overrides", "tune")
-    }
+    knobs.check_keys(_table(scale, "small"), KEYS[:-1], "small")
     merged = {**content, **scale}
-    merged["overrides"] = reading.spread(tables["overrides"]) | reading.spread(
-        scale.get("overrides", {})
-    )
-    merged["methods"] = {**tables["methods"], **scale.get("methods", {})}
-    merged["tune"] = {**tables["tune"], **scale.get("tune", {})}
+    for key in ("overrides", "methods", "tune"):
+        large, less = (_table(of.get(key, {}), key) for of in (content, scale))
+        if key == "overrides":
+            large, less = reading.spread(large), reading.spread(less)
+        merged[key] = {**large, **less}
     merged["methods"] = {
-        method: {key: value for key, value in table.items() if key != "published"}
-        for method, table in merged["methods"].items()
+        method: {key: value for key, value in _table(one, method).items() if key != "published"}
+        for method, one in merged["methods"].items()
     }
     merged.pop("published_only", None)
     return merged
 
 
-def _view(where: str, value: Any) -> str:
-    if value not in get_args(View):
-        raise BadPlan(f"{where} is {value!r}; it can be {', '.join(get_args(View))}")
-    return str(value)
+def _table(value: Any, where: str) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping):
+        raise BadPlan(f"{where} is {knobs.shown(value)}; it must be a table of keys")
+    return value
 
 
-_READERS: dict[str, Callable[[str, Any], Any]] = {
-    "name": keys.string,
-    "title": keys.string,
-    "overrides": lambda where, value: reading.spread(keys.table(where, value)),
-    "seeds": lambda where, value: tuple(keys.numbers(where, value)),
-    "baseline": keys.string,
-    "control": keys.string,
-    "primary": keys.string,
-    "metric": keys.string,
-    "metrics": lambda where, value: tuple(keys.strings(where, value)),
-    "budget": keys.whole,
-    "choose": keys.string,
-    "tuning_seeds": keys.whole,
-    "view": _view,
-}
-"""key of a plan -> how it is read, unless that depends on others; defaults are those of `Plan`"""
+def parsed(
+    name: str, content: Mapping[str, Any], small: bool = False, quoted: str = _METRIC
+) -> Plan:
+    """Make a plan of what its file says; a mistake names its key.
+
+    `quoted` is the metric of published numbers that do not say theirs.
+    """
+    try:
+        return knobs.build(Plan, _formed({"name": name, **content, "small": small}, quoted))
+    except (knobs.BadKnob, recipes.BadRecipe) as error:
+        raise BadPlan(str(error)) from None
 
 
-def _folder() -> Any:
-    return resources.files("augless.trials")
+def _formed(given: dict[str, Any], quoted: str) -> dict[str, Any]:
+    """Bring what a file says into the form of the schema."""
+    if isinstance(given.get("seeds"), int | str):  # seeds=1 and seeds=1,2 on a command line
+        given["seeds"] = reading.toml_value(f"[{given['seeds']}]")
+    if isinstance(given.get("recipes"), list):
+        names = [str(recipe) for recipe in given["recipes"]]
+        given["recipes"] = {Path(n).stem if n.endswith(".toml") else n: n for n in names}
+        if len(given["recipes"]) < len(names):
+            raise BadPlan(f"recipes has two of the same name; give labels: {', '.join(names)}")
+
+    def numbers(row: Any) -> Any:
+        return _each(row, lambda _, one: one if isinstance(one, Mapping) else {quoted: one})
+
+    forms: dict[str, Callable[[str, Any], Any]] = {
+        "recipes": lambda _, one: _parted(Base, {"recipe": one} if isinstance(one, str) else one),
+        "methods": lambda _, one: _parted(Method, one, published=numbers),
+        "published_only": lambda _, row: numbers(row),
+        "tune": lambda method, one: _space(f"tune.{method}", one),
+    }
+    for key, form in forms.items():
+        given[key] = _each(given.get(key, {}), form)
+    given["overrides"] = reading.spread(_table(given.get("overrides", {}), "overrides"))
+    if isinstance(given["methods"], dict):
+        given.setdefault("baseline", next(iter(given["methods"]), "plain"))
+    return given
+
+
+def _each(tables: Any, form: Callable[[str, Any], Any]) -> Any:
+    """Bring the entries of a table into another form; what is no table its type will refuse."""
+    if not isinstance(tables, Mapping):
+        return tables
+    return {name: form(name, one) for name, one in tables.items()}
+
+
+def _parted(kind: type[Any], table: Any, **forms: Callable[[Any], Any]) -> Any:
+    """Part an entry's own keys, some to be brought into a form, from those of its recipe."""
+    if not isinstance(table, Mapping):
+        return table
+    own = {knob.name for knob in fields(kind)} - {"overrides"}
+    said = {key: forms.get(key, lambda one: one)(table[key]) for key in table if key in own}
+    others = {key: value for key, value in table.items() if key not in own}
+    return said | {"overrides": reading.spread(others)}
+
+
+def _space(where: str, table: Any) -> Space:
+    """Read what is tried: lists of values, and ranges."""
+    space: Space = {}
+    for key, value in reading.spread(_table(table, where), whole=("low", "high")).items():
+        full = f"{where}.{key}"
+        if isinstance(value, dict):
+            space[key] = knobs.build(Range, value, full)
+        elif isinstance(value, list) and value:
+            space[key] = value
+        else:
+            raise BadPlan(f"{full} is {value!r}; it must be a list of values to try, or a range")
+    return space
+
+
+def _written(entry: Any) -> Any:
+    """Return an entry as its table in a file: what it changes among its own keys."""
+    if isinstance(entry, dict):
+        return {key: _written(value) for key, value in entry.items()}
+    if not isinstance(entry, Base | Method | Range):
+        return entry
+    said = {key: value for key, value in vars(entry).items() if value not in (None, {})}
+    if "matches" not in said:
+        said.pop("kind", None)
+    overrides = said.pop("overrides", {})
+    return said | overrides

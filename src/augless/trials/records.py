@@ -11,7 +11,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import gzip
-import hashlib
 import io
 import json
 import re
@@ -28,6 +27,7 @@ from numpy.typing import NDArray
 from augless import metrics, runs, storage
 from augless.errors import Failure
 from augless.trials import facts
+from augless.trials.layout import Layout
 from augless.trials.spelling import shortened
 
 if TYPE_CHECKING:
@@ -80,6 +80,11 @@ class Facts:
         return facts.terms_of(self.recipe)
 
     @property
+    def files(self) -> list[str]:
+        """What tells the files that the corpus was read from, whatever was made of them."""
+        return sorted(file.sha256 for file in self.inputs) or [self.corpus]
+
+    @property
     def epochs(self) -> list[facts.Logged]:
         """What was logged after epochs."""
         return [entry for entry in self.history if entry.kind == "epoch"]
@@ -123,7 +128,7 @@ class Record(Facts):
         with contextlib.suppress(BadRecord):
             record = self._joined(Record.load(folder))
         tensors = packed(record.statistics)
-        digest = sha256(tensors)
+        digest = storage.digest(tensors)
         kept = {knob.name: getattr(record, knob.name) for knob in fields(Facts)}
         plain = pydantic.TypeAdapter(Facts).dump_python(Facts(**kept))
         content = {"format": FORMAT, **plain, "statistics": digest}
@@ -160,7 +165,7 @@ class Record(Facts):
                 raise BadRecord("it has no SHA-256 of its statistics")
             said = facts.parsed(Facts, raw)
             tensors = storage.read(folder / _statistics(digest), _LARGEST)
-            if sha256(tensors) != digest:
+            if storage.digest(tensors) != digest:
                 raise BadRecord(f"{_statistics(digest)} is not what was written")
             statistics = _checked(_unpacked(tensors), said.scores)
         except (OSError, ValueError, RecursionError) as error:
@@ -172,12 +177,52 @@ class Record(Facts):
 
     def with_hypotheses(self, folder: str | Path) -> Record:
         """Return the record with the lines that lie in a folder, if they do."""
-        found = {}
+        lines = {}
         for name in (*SPLITS, *SIDES):
             with contextlib.suppress(OSError, ValueError):  # not there, a link, not text
                 content = storage.read(Path(folder) / f"{name}.txt", _LARGEST)
-                found[name] = content.decode("utf-8").split("\n")[:-1]
-        return replace(self, hypotheses=found or None)
+                lines[name] = content.decode("utf-8").split("\n")[:-1]
+        return replace(self, hypotheses=lines or None)
+
+
+class Records:
+    """The records that a trial can use, by the identifiers of their runs; each is read once."""
+
+    def __init__(self, layout: Layout) -> None:
+        self._layout = layout
+        self._known: dict[str, Record | None] = {}
+        self.refused: dict[str, str] = {}
+        """folder -> why it holds no record that can be used"""
+
+    def of(self, identifier: str | None) -> Record | None:
+        """Return the record of a run, whatever it has scores of; None if there is none."""
+        if identifier is None:
+            return None
+        if identifier not in self._known:
+            loaded = (self._load(root / identifier) for root in self._layout.records)
+            record = next((one for one in loaded if one and one.id == identifier), None)
+            where = self._layout.hypotheses(identifier)
+            self._known[identifier] = record and record.with_hypotheses(where)
+        return self._known[identifier]
+
+    def forget(self, identifier: str | None) -> None:
+        """Look for a record anew when it is asked for: its run has just been scored."""
+        self._known.pop(identifier or "", None)
+
+    @functools.cached_property
+    def everything(self) -> list[Record]:
+        """All records, whatever they are of."""
+        folders = (root.glob("[!.]*") for root in self._layout.records)
+        loaded = map(self._load, sorted(path for paths in folders for path in paths))
+        return [record for record in loaded if record is not None]
+
+    def _load(self, folder: Path) -> Record | None:
+        try:
+            return Record.load(folder)
+        except BadRecord as error:
+            if folder.exists():
+                self.refused[str(folder)] = str(error)
+            return None
 
 
 def fault_of(record: Record, sources: Sequence[str] = (), references: Sequence[str] = ()) -> str:
@@ -243,8 +288,8 @@ class Trial:
     def failures(self) -> list[Failure]:
         """Why runs have no result: those of the plan, and those that tuning tried."""
         choices = (choice for of in self.chosen.values() for choice in of.values())
-        found = [attempt.failure for choice in choices for attempt in choice.failed]
-        return [why for why in (*found, *(e.failure for e in self.entries)) if why is not None]
+        tuning = [attempt.failure for choice in choices for attempt in choice.failed]
+        return [why for why in (*tuning, *(e.failure for e in self.entries)) if why is not None]
 
     def tuning_failures(self, method: str, corpus: str) -> list[str]:
         """Say which combinations could not be chosen for a method because a run failed."""
@@ -327,14 +372,9 @@ def _narrow(table: NDArray[np.float64]) -> NDArray[Any]:
     return np.ascontiguousarray(table)
 
 
-def sha256(content: bytes) -> str:
-    """Return the SHA-256 of a file's content."""
-    return hashlib.sha256(content).hexdigest()
-
-
 def document(content: Mapping[str, Any]) -> bytes:
     """Write a table as JSON that ends with the SHA-256 of the rest; a line per key, for diffs."""
-    whole = {**content, "sha256": sha256(json.dumps(content, allow_nan=False).encode())}
+    whole = {**content, "sha256": storage.digest(json.dumps(content, allow_nan=False).encode())}
     lines = [f"{json.dumps(k)}: {json.dumps(v, allow_nan=False)}" for k, v in whole.items()]
     return ("{\n" + ",\n".join(lines) + "\n}\n").encode()
 

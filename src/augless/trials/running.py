@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from augless import corpora, data, metrics, runs, storage
-from augless.errors import BAD_DATA, BUG, Failure
+from augless.errors import BUG, Failure, code_of
 from augless.trials import facts, graph, pool, searching, summary
 from augless.trials.graph import Job
 from augless.trials.layout import Layout
 from augless.trials.plans import Plan
 from augless.trials.records import SIDES, Entry, Trial
-from augless.trials.state import Corpus, Progress, State
+from augless.trials.state import Corpus, State
 from augless.trials.work import Order
 
+if TYPE_CHECKING:
+    from augless import training
+
+Progress = Callable[[str, int, int | None], None]
+
 _TICK = 0.2  # seconds between two looks at whether to stop
-_SPEAK = 1.0  # seconds between two statuses, at least
+SPEAK = 1.0  # seconds between two statuses, at least
 _RARE = 25  # times as long as a status took, at least
 
 
@@ -30,16 +37,12 @@ class Running:
     job: Job
     stage: str
     """how far it is, in words"""
-    share: float
-    """of its training samples that have been seen"""
     score: float | None = None
     """the last on the validation set"""
     score_name: str = ""
-    seconds: float = 0.0
-    """since its process started"""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Status:
     """How far a trial is."""
 
@@ -47,10 +50,8 @@ class Status:
     failed: int
     total: int
     """runs that are known by now; those of methods under tuning are counted in"""
-    running: list[Running]
-    waiting: list[Job]
-    seconds: float
-    eta: float | None
+    running: list[Running] = field(default_factory=list)
+    eta: float | None = None
     """seconds; None while nothing can be said"""
     best: dict[str, tuple[Job, float]] = field(default_factory=dict)
     """corpus -> the best run so far and its score on the validation set"""
@@ -65,8 +66,7 @@ def run(
     records: str | Path | None = None,
     jobs: int = 1,
     threads: int = 1,
-    workers: int = 1,
-    device: str = "cpu",
+    device: training.Device = "cpu",
     max_minutes: float = math.inf,
     command: str = "",
     stop: Callable[[], bool] = lambda: False,
@@ -75,92 +75,84 @@ def run(
 ) -> Trial:
     """Do what is left of a plan, below `root`, and return all that is known.
 
-    `jobs` jobs are done at once, of `threads` each; `workers` processes prepare a corpus.
-    A run whose record is there, or in the folder `records`, is done; one that was begun goes on;
-    one that fails is reported and stops no other. The same table results from any number of jobs
-    and any number of interruptions. Whether all is done: `Trial.complete`. The plan is kept in the
-    folder, with the command that repeats it. `executor` does the jobs: processes of this machine,
-    if nobody else is named.
+    `jobs` jobs are done at once, of `threads` each. A run whose record is there, or in the folder
+    `records`, is done; one that was begun goes on; one that fails is reported and stops no other.
+    The same table results from any number of jobs and any number of interruptions. Whether all is
+    done: `Trial.complete`. The plan is kept in the folder, with the command that repeats it.
+    `executor` does the jobs: processes of this machine, if nobody else is named.
     """
-    state = checked(plan, root=root, records=records, retry=True)
-    state.stand_in(state.jobs())
-    _require_corpus(state)
+    state = opened(plan, root=root, records=records, retry=True)
+    state.require_corpus()
+    order = functools.partial(
+        Order, layout=state.layout, metrics=plan.metrics, threads=threads, device=device
+    )
     with state.layout.alone():
         kept = f"# {' '.join(command.split())}\n{plan.as_toml()}"
         storage.replace(state.layout.plan, kept.encode("utf-8", "replace"))
-        give = {"threads": threads, "device": device, "workers": workers}
-        desk = _Desk(state, executor or pool.Local(threads), jobs, give)
-        deadline, due = time.monotonic() + 60 * max_minutes, time.monotonic() + _SPEAK
+        scheduler = _Scheduler(state, executor or pool.Local(threads), jobs, order)
+        deadline, due = time.monotonic() + 60 * max_minutes, time.monotonic() + SPEAK
         try:
-            while not stop() and time.monotonic() < deadline and desk.submit():
-                desk.wait()
+            while not stop() and time.monotonic() < deadline and scheduler.submit():
+                scheduler.wait()
                 if (began := time.monotonic()) >= due:
-                    on_status(desk.status())
+                    on_status(scheduler.status())
                     # Of a plan of thousands of runs a status takes long: seldom, then.
-                    due = time.monotonic() + max(_SPEAK, _RARE * (time.monotonic() - began))
+                    due = time.monotonic() + max(SPEAK, _RARE * (time.monotonic() - began))
         finally:
-            desk.executor.close()
-        _require_corpus(state)
-        state.recall(state.jobs())
-        on_status(desk.status())
-        state.keep(state.jobs())
+            scheduler.executor.close()
+        state.require_corpus()
+        state.keep()
+        on_status(scheduler.status())
         return summarised(state)
 
 
-def checked(
+def opened(
     plan: Plan, *, root: str | Path, records: str | Path | None, retry: bool = False
 ) -> State:
-    """Check a plan before any work; with `retry`, jobs that failed count as not tried."""
+    """Check a plan before any work, and look at what is there of it.
+
+    With `retry`, jobs that failed count as not tried.
+    """
     layout = Layout(Path(root), None if records is None else Path(records))
     state = State(plan, layout, retry=retry)
     if any(map(plan.searched, plan.tune)):
         searching.load()
-    graph.check(plan, state.resolve)
+    graph.check(plan)
+    state.stand_in()
     return state
 
 
-def collect(
-    plan: Plan,
-    *,
-    root: str | Path,
-    records: str | Path | None = None,
-    progress: Progress = lambda stage, done, total: None,
-) -> Trial:
+def collect(plan: Plan, *, root: str | Path, records: str | Path | None = None) -> Trial:
     """Return what is known of a plan, without running anything; corpora are prepared."""
-    state = checked(plan, root=root, records=records)
-    prepare(state, workers=1, progress=progress)
+    state = opened(plan, root=root, records=records)
+    prepare(state)
     return summarised(state)
 
 
-def prepare(state: State, *, workers: int, progress: Progress) -> None:
+def prepare(state: State, progress: Progress = lambda stage, done, total: None) -> None:
     """Prepare every corpus in this process; raise what is wrong if none can be used."""
-    state.stand_in(state.jobs())
-    for job in state.jobs():
-        for need in job.all_needs():
-            if need.kind == "prepare":
-                state.prepare(need, workers=workers, progress=progress)
-    _require_corpus(state)
+    from augless.recipes import following
+
+    place = following.Place(prepared=state.layout.prepared, progress=progress)
+    for job in graph.whole(state.jobs()):
+        if job.kind == "prepare" and not state.done(job) and state.failure(job) is None:
+            try:
+                state.learn(job, Corpus.of(job, place))
+            except (corpora.BadData, data.BadStore, OSError) as error:
+                state.learn(job, Failure(code_of(error), str(error)))
+    state.require_corpus()
 
 
-def _require_corpus(state: State) -> None:
-    """Raise what is wrong with the corpora if none can be used and no record stands in."""
-    jobs = state.jobs()
-    needs = [need for job in jobs for need in job.all_needs() if need.kind == "prepare"]
-    failures = [state.failure(need) for need in needs]
-    bad = [why for why in failures if why is not None and why.code == BAD_DATA]
-    if len(bad) == len(needs) and not any(map(state.done, jobs)):
-        raise corpora.BadData(bad[0].why)
-
-
-class _Desk:
+class _Scheduler:
     """Hands out jobs that can begin, and takes note of those that end."""
 
     def __init__(
-        self, state: State, executor: pool.Executor, jobs: int, give: Mapping[str, object]
+        self, state: State, executor: pool.Executor, jobs: int, order: Callable[..., Order]
     ) -> None:
-        self.state, self.executor, self._most, self._give = state, executor, max(1, jobs), give
+        self.state, self.executor, self._most, self._order = state, executor, max(1, jobs), order
         self.known = state.jobs()
-        self._under_way: dict[str, _UnderWay] = {}
+        self._under_way: dict[str, tuple[Job, int]] = {}
+        """key -> a job, and the samples that its run had seen when it went on"""
         self._began = time.monotonic()
         self._seen = 0
         """samples of runs that ended in this call"""
@@ -170,99 +162,72 @@ class _Desk:
 
     def submit(self) -> bool:
         """Begin as many jobs as may be done at once; tell whether any is under way."""
-        if not self._stale:
-            return bool(self._under_way)
-        self._stale = False
-        ready = {self.state.key(job): job for job in self.state.ready(self.known)}
-        for key, job in ready.items():
-            if key is not None and key not in self._under_way:
+        if self._stale:
+            self._stale = False
+            for key, job in self.state.ready(self.known).items():
                 if len(self._under_way) >= self._most:
                     break
-                self._begin(key, job)
+                if key not in self._under_way:
+                    self.state.layout.failure(key).unlink(missing_ok=True)
+                    self._under_way[key] = (job, progress_of(self.state, job).samples)
+                    identifier = self.state.identifier(job) or ""
+                    order = self._order(job=job, key=key, identifier=identifier)
+                    self.executor.submit(key, order)
         return bool(self._under_way)
-
-    def _begin(self, key: str, job: Job) -> None:
-        layout = self.state.layout
-        layout.failure(key).unlink(missing_ok=True)
-        order = Order(
-            job=job,
-            key=key,
-            identifier=self.state.identifier(job) or "",
-            root=layout.root,
-            metrics=self.state.plan.metrics,
-            **self._give,  # type: ignore[arg-type]  # as `run` has checked
-        )
-        at = progress_of(self.state, job)
-        self._under_way[key] = _UnderWay(job, time.monotonic(), at.samples)
-        self.executor.submit(key, order)
 
     def wait(self) -> None:
         """Wait a little for jobs that end, and learn from them."""
-        ended = self.executor.wait(_TICK)
-        for one in ended:
-            under_way = self._under_way.pop(one.key)
-            job = under_way.job
-            self._seen += max(0, progress_of(self.state, job).samples - under_way.samples)
-            self.state.learn(job, one.outcome)
+        for ended in self.executor.wait(_TICK):
+            job, before = self._under_way.pop(ended.key)
+            self._seen += max(0, progress_of(self.state, job).samples - before)
+            self.state.learn(job, ended.outcome)
             self._alarm = self._alarm or _alarm(self.state, job)
-        if ended:
-            self.known, self._stale = self.state.jobs(), True
+            self._stale = True
+        if self._stale:
+            self.known = self.state.jobs()
 
     def status(self) -> Status:
         """Say how far all is."""
-        state, plan, known = self.state, self.state.plan, self.known
-        done = [job for job in known if state.done(job)]
-        failed = [job for job in known if state.failure(job) is not None]
-        hidden = _hidden(state)
-        waiting = [job for job in known if job not in done and job not in failed]
-        running = [self._running(one) for one in self._under_way.values()]
-        seconds = time.monotonic() - self._began
-        seen = self._seen + sum(
-            max(0, progress_of(state, one.job).samples - one.samples)
-            for one in self._under_way.values()
-        )
-        shares = {state.identifier(one.job): one.share for one in running}
-        sizes = {state.identifier(job): samples(state, job) for job in waiting}
-        left = sum((1 - shares.get(name, 0.0)) * size for name, size in sizes.items())
+        state = self.state
+        done = [job for job in self.known if state.done(job)]
+        failed = [job for job in self.known if state.failure(job) is not None]
+        hidden = len(state.later())
+        sizes = {state.identifier(job): samples(state, job) for job in self.known}
+        left = {
+            state.identifier(job): samples(state, job)
+            for job in self.known
+            if job not in done and job not in failed
+        }
+        seen, running = self._seen, []
+        for job, before in self._under_way.values():
+            at = progress_of(state, job)
+            seen += max(0, at.samples - before)
+            name = state.identifier(job)
+            if name in left:
+                left[name] = max(0.0, left[name] - at.samples)
+            running.append(_running(job, at))
         # Runs that wait for tuning are taken to be as long as the mean of the others.
-        left += hidden * sum(samples(state, job) for job in known) / max(1, len(known))
-        eta = left * seconds / seen if seen else (0.0 if not left else None)
+        to_see = sum(left.values()) + hidden * sum(sizes.values()) / max(1, len(sizes))
+        rate = seen / (time.monotonic() - self._began)
         return Status(
             done=len(done),
             failed=len(failed),
-            total=len(known) + hidden,
+            total=len(self.known) + hidden,
             running=running,
-            waiting=waiting,
-            seconds=seconds,
-            eta=eta,
-            best=_best(state, done, plan),
+            eta=to_see / rate if rate else (None if to_see else 0.0),
+            best=_best(state, done),
             alarm=self._alarm,
         )
 
-    def _running(self, one: _UnderWay) -> Running:
-        job, state = one.job, self.state
-        seconds = time.monotonic() - one.began
-        if job.kind != "train":
-            words = {"prepare": "preparing", "augment": "augmenting", "score": "scoring"}
-            return Running(job=job, stage=words.get(job.kind, job.kind), share=0.0, seconds=seconds)
-        at, recipe = progress_of(state, job), state.resolved(job).recipe
-        where = f"epoch {at.epoch} of {recipe.training.epochs}" if at.epoch else "starting"
-        return Running(
-            job=job,
-            stage=where,
-            share=min(1.0, at.samples / max(1.0, samples(state, job))),
-            score=at.scores.get(recipe.training.metric),
-            score_name=recipe.training.metric,
-            seconds=seconds,
-        )
 
-
-@dataclass(frozen=True)
-class _UnderWay:
-    job: Job
-    began: float
-    samples: int
-    """that the run had seen when it went on"""
+def _running(job: Job, at: facts.Logged) -> Running:
+    if job.kind != "train":
+        words = {"prepare": "preparing", "augment": "augmenting", "score": "scoring"}
+        return Running(job=job, stage=words.get(job.kind, job.kind))
+    settings = job.resolved.recipe.training
+    where = f"epoch {at.epoch} of {settings.epochs}" if at.epoch else "starting"
+    score = at.scores.get(settings.metric)
+    return Running(job=job, stage=where, score=score, score_name=settings.metric)
 
 
 def _alarm(state: State, job: Job) -> str:
@@ -272,46 +237,27 @@ def _alarm(state: State, job: Job) -> str:
     return f"{job.method} on {job.corpus}, seed {job.seed}: {said}" if said else ""
 
 
-def _hidden(state: State) -> int:
-    """Count the runs that wait for scores, and are not listed yet."""
-    plan = state.plan
-    finals = sum(
-        state.choice(corpus, plan.source(method)) is None
-        for corpus in plan.recipes
-        for method in plan.methods
-        if plan.source(method) in plan.tune
-    )
-    searched = plan.tuning_seeds * sum(
-        plan.budget - len(state.points(corpus, method))
-        for corpus in plan.recipes
-        for method in plan.tune
-    )
-    return len(plan.seeds) * finals + searched
-
-
-def _best(state: State, done: list[Job], plan: Plan) -> dict[str, tuple[Job, float]]:
-    sign = 1 if metrics.METRICS[plan.metric].higher_is_better else -1
+def _best(state: State, done: list[Job]) -> dict[str, tuple[Job, float]]:
+    sign = 1 if metrics.METRICS[state.plan.metric].higher_is_better else -1
     best: dict[str, tuple[Job, float]] = {}
     for job in done:
         record = state.record(job)
-        value = record.value("valid", plan.metric) if record else None
-        if value is not None and (
-            job.corpus not in best or sign * value > sign * best[job.corpus][1]
-        ):
+        value = record.value("valid", state.plan.metric) if record else None
+        before = best.get(job.corpus)
+        if value is not None and (before is None or sign * value > sign * before[1]):
             best[job.corpus] = (job, value)
     return best
 
 
 def progress_of(state: State, job: Job) -> facts.Logged:
     """Return where a run is: the last entry of its log, with the last scores."""
-    start = facts.Logged(kind="interval", step=0)
-    if job.kind == "prepare" or state.identifier(job) is None:
-        return start
     try:
         history = facts.history_of(runs.Run.open(state.folder(job)).metrics())
     except (ValueError, OSError):  # not begun yet
-        return start
-    return facts.last_of(history) or start
+        history = ()
+    scores = next((entry.scores for entry in reversed(history) if entry.scores), {})
+    last = history[-1] if history else facts.Logged(kind="interval", step=0)
+    return replace(last, scores=scores)
 
 
 def share(state: State, job: Job) -> float:
@@ -321,12 +267,9 @@ def share(state: State, job: Job) -> float:
 
 def samples(state: State, job: Job) -> float:
     """Return how many samples a run sees."""
-    corpus = state.corpora.get(state.source(job))
-    if not isinstance(corpus, Corpus):
-        return 0.0
-    recipe = state.resolved(job).recipe
+    corpus, recipe = state.corpora.get(job.source), job.resolved.recipe
     made = 0 if recipe.augment is None else recipe.augment.copies
-    return float(corpus.pairs * (1 + made) * recipe.training.epochs)
+    return 0.0 if corpus is None else float(corpus.pairs * (1 + made) * recipe.training.epochs)
 
 
 def summarised(state: State) -> Trial:
@@ -335,19 +278,14 @@ def summarised(state: State) -> Trial:
     entries: list[Entry] = []
     chosen: dict[str, dict[str, facts.Choice]] = {}
     costs: dict[str, dict[str, facts.Cost]] = {}
-    finals: dict[tuple[str, str], list[Job]] = {}
-    for job in state.jobs():
-        if job.purpose == "final":
-            finals.setdefault((job.corpus, job.method), []).append(job)
     for corpus in plan.recipes:
         for method in plan.methods:
             source = plan.source(method)
             choice = state.choice(corpus, source) if source in plan.tune else None
             if choice is not None:
                 chosen.setdefault(source, {})[corpus] = choice
-            jobs = {job.seed: job for job in finals.get((corpus, method), [])}
-            spent = graph.cost(jobs.values(), state.key, state.spent, state.told)
-            costs.setdefault(method, {})[corpus] = spent
+            costs.setdefault(method, {})[corpus] = state.cost(corpus, method)
+            jobs = {job.seed: job for job in state.finals(corpus, method)}
             for seed in plan.seeds:
                 record = failure = None
                 if seed in jobs:
@@ -381,8 +319,8 @@ def _lines(
     """Return the test sets, source and reference, and where they are from if not from here."""
     sources, references, notes = {}, {}, []
     for job in state.jobs():
-        corpus = state.corpora.get(state.source(job))
-        if job.corpus in sources or not isinstance(corpus, Corpus):
+        corpus = state.corpora.get(job.source)
+        if job.corpus in sources or corpus is None:
             continue
         left = [e.record for e in entries if e.corpus == job.corpus and e.record]
         if corpus.here and corpus.folder:

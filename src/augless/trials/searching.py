@@ -9,23 +9,14 @@ import functools
 import hashlib
 import json
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from augless.trials.facts import Attempt, Values
-from augless.trials.keys import BadPlan
-from augless.trials.plans import Plan, Range
+from augless.trials.plans import BadPlan, Plan, Range
 from augless.trials.spelling import literal
-
-if TYPE_CHECKING:  # an extra, and slow to load
-    import optuna
 
 Told = Callable[[Values], Attempt | None]
 """point -> what came of it, None while that is not known"""
-
-
-Drawn = tuple[tuple[str, Any], ...]
-"""Optuna's parameters of a point"""
-_Choices = tuple[tuple[str, Range | tuple[str, ...]], ...]
 
 
 def points_of(plan: Plan, corpus: str, method: str, told: Told) -> list[Values]:
@@ -37,75 +28,54 @@ def points_of(plan: Plan, corpus: str, method: str, told: Told) -> list[Values]:
     if not plan.searched(method):
         return plan.points(method)
     space = plan.tune[method]
-    found: list[Values] = []
-    drawn: list[Drawn] = []
+    # Choices as text, because Optuna's cannot be lists or tables.
+    choices = {
+        key: vars(values) if isinstance(values, Range) else list(map(literal, values))
+        for key, values in space.items()
+    }
+    points: list[Values] = []
+    drawn: list[Values] = []
     scores: list[float | None] = []
     blind = max(2, (plan.budget + 1) // 2)
-    while len(found) < max(blind, len(scores) + 1) and len(found) < plan.budget:
-        seen = tuple(zip(drawn, scores, strict=True)) if len(found) >= blind else ()
-        drawn.append(_proposed(*_key(plan, corpus, method), blind, len(found), seen))
-        found.append({key: _value(space[key], value) for key, value in drawn[-1]})
-        if len(scores) == len(found) - 1 and (attempt := told(found[-1])) is not None:
+    while len(points) < max(blind, len(scores) + 1) and len(points) < plan.budget:
+        seen = list(zip(drawn, scores, strict=True)) if len(points) >= blind else []
+        place = [corpus, method, len(points)]
+        drawn.append(_proposed(json.dumps([choices, plan.chooses_highest, place, blind, seen])))
+        points.append({key: _value(space[key], value) for key, value in drawn[-1].items()})
+        if len(scores) == len(points) - 1 and (attempt := told(points[-1])) is not None:
             scores.append(attempt.score)
-    return found
-
-
-def _key(plan: Plan, corpus: str, method: str) -> tuple[_Choices, str, bool, str, str]:
-    """Return all of a plan that decides what is proposed to a method on a corpus."""
-    space = plan.tune[method]
-    # As text, because Optuna's choices cannot be lists or tables.
-    choices = tuple(
-        (key, values if isinstance(values, Range) else tuple(map(literal, values)))
-        for key, values in space.items()
-    )
-    return choices, repr(space), plan.chooses_highest, corpus, method
+    return points
 
 
 @functools.lru_cache(maxsize=4096)
-def _proposed(
-    choices: _Choices,
-    spelt: str,  # tells whole numbers from others, which are equal to Python
-    maximised: bool,
-    corpus: str,
-    method: str,
-    blind: int,
-    k: int,
-    seen: tuple[tuple[Drawn, float | None], ...],
-) -> Drawn:
-    """Return the k-th point by those before it and their scores; its arguments decide all of it."""
+def _proposed(asked: str) -> Values:
+    """Return a point by its place, the space, and the points before it with their scores."""
     load()
     import optuna
 
-    distributions = _distributions(choices)
+    choices, maximised, place, blind, seen = json.loads(asked)
+    space = {key: _distribution(values) for key, values in choices.items()}
     # A new one for each point: what it draws must not depend on what it drew before.
-    seed = int(hashlib.sha256(json.dumps([corpus, method, k]).encode()).hexdigest()[:8], 16)
+    seed = int(hashlib.sha256(json.dumps(place).encode()).hexdigest()[:8], 16)
     sampler = optuna.samplers.TPESampler(seed=seed, n_startup_trials=blind)
     study = optuna.create_study(sampler=sampler, direction="maximize" if maximised else "minimize")
+    states = optuna.trial.TrialState
     for params, score in seen:
-        state = optuna.trial.TrialState.COMPLETE
-        if score is None:
-            state = optuna.trial.TrialState.FAIL
-        given = dict(params)
+        state = states.FAIL if score is None else states.COMPLETE
         study.add_trial(
-            optuna.trial.create_trial(
-                params=given, distributions=distributions, value=score, state=state
-            )
+            optuna.trial.create_trial(params=params, distributions=space, value=score, state=state)
         )
-    return tuple(study.ask(distributions).params.items())
+    return study.ask(space).params
 
 
-def _distributions(choices: _Choices) -> dict[str, optuna.distributions.BaseDistribution]:
+def _distribution(values: Any) -> Any:
     from optuna import distributions
 
-    found: dict[str, distributions.BaseDistribution] = {}
-    for key, values in choices:
-        if not isinstance(values, Range):
-            found[key] = distributions.CategoricalDistribution(values)
-        elif isinstance(values.low, int) and isinstance(values.high, int):
-            found[key] = distributions.IntDistribution(values.low, values.high, values.log)
-        else:
-            found[key] = distributions.FloatDistribution(values.low, values.high, values.log)
-    return found
+    if isinstance(values, list):
+        return distributions.CategoricalDistribution(values)
+    whole = isinstance(values["low"], int) and isinstance(values["high"], int)
+    kind = distributions.IntDistribution if whole else distributions.FloatDistribution
+    return kind(**values)
 
 
 def _value(values: list[Any] | Range, param: Any) -> Any:

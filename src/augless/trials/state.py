@@ -4,35 +4,28 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import functools
 import hashlib
 import json
 import math
 import statistics
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import pydantic
-
-from augless import corpora, data, recipes, runs, storage
-from augless.errors import BUG, Failure, code_of
+from augless import corpora, runs, storage
+from augless.errors import BAD_DATA, BUG, Failure, code_of
 from augless.trials import facts, graph
-from augless.trials.facts import Attempt, Choice, Values
+from augless.trials.facts import Attempt, Choice, Cost, Spent, Values
 from augless.trials.graph import Job
 from augless.trials.layout import Layout
-from augless.trials.loading import Records
 from augless.trials.plans import Plan
-from augless.trials.records import Record
+from augless.trials.records import Record, Records
 from augless.trials.searching import points_of
 
 if TYPE_CHECKING:
-    from augless.recipes import Resolved
-    from augless.recipes.following import Recipe
-
-Progress = Callable[[str, int, int | None], None]
+    from augless.recipes import following
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,6 +42,20 @@ class Corpus:
     here: bool = True
     """False where its files are gone, and it is known from records"""
 
+    @staticmethod
+    def of(job: Job, place: following.Place) -> Corpus:
+        """Prepare the corpus of a job, or find that it was."""
+        from augless.recipes import following
+
+        began = time.monotonic()
+        prepared = following.prepare(job.resolved, place)
+        return Corpus(
+            fingerprint=prepared.fingerprint,
+            folder=prepared.folder.name,
+            pairs=prepared.manifest["splits"]["train"],
+            seconds=time.monotonic() - began,
+        )
+
 
 class State:
     """What is known by now of a plan's jobs.
@@ -58,245 +65,219 @@ class State:
 
     def __init__(self, plan: Plan, layout: Layout, *, retry: bool) -> None:
         self.plan, self.layout, self.retry = plan, layout, retry
-        self.resolve: graph.Resolve = functools.cache(recipes.load)
-        self.corpora: dict[str, Corpus | Failure] = {}
-        """`source` of a job -> its corpus, or why it cannot be prepared"""
+        self.corpora: dict[str, Corpus] = {}
+        """`source` of a job -> its corpus"""
         self.failures: dict[str, Failure] = {}
         """key of a job -> why it failed since"""
         self.records = Records(layout)
         self._remembered = _remembered(layout)
-        self._resolved: dict[tuple[object, ...], Resolved[Recipe]] = {}
-        self._named: dict[tuple[object, ...], str] = {}
+        self._named: dict[tuple[str, ...], str] = {}
+        graph.loaded.cache_clear()  # files of recipes may have changed
 
-    def resolved(self, job: Job) -> Resolved[Recipe]:
-        """Return a job's recipe."""
-        about = (job.recipe, job.overrides, job.need)
-        if about not in self._resolved:
-            self._resolved[about] = graph.as_asked(job, self.resolve(job.recipe, job.overrides))
-        return self._resolved[about]
-
-    def source(self, job: Job) -> str:
-        """Return what says where a job's corpus is and how it is prepared."""
-        values = self.resolved(job).values
-        parts = {k: v for k, v in values.items() if k.split(".")[0] in ("corpus", "text")}
-        return json.dumps(parts, sort_keys=True)
+    # What jobs are called, and how they stand
 
     def identifier(self, job: Job) -> str | None:
-        """Return what a run is called; None while its corpus, or what else it needs, is not known.
-
-        Two runs of one recipe that learn from different work, such as made pairs, are two.
-        """
+        """Return what a run is called by its content; None while its corpus is not known."""
         from augless.recipes import following
 
-        corpus = self.corpora.get(self.source(job))
-        keys = [self.key(need) for need in job.trained.blocking if need.kind != "prepare"]
-        if self.resolved(job).recipe.augment is not None:
-            keys = []  # the recipe says all of it, also where that was done on another machine
-        if not isinstance(corpus, Corpus) or None in keys:
+        corpus = self.corpora.get(job.source)
+        if corpus is None:
             return None
-        content = corpus.fingerprint
-        if keys:
-            content = hashlib.sha256(json.dumps([content, *keys]).encode()).hexdigest()
-        about = (job.recipe, job.overrides, job.need, content)
+        about = (job.recipe, *job.overrides, job.need, corpus.fingerprint)
         if about not in self._named:  # reads whole models, where pairs are made by given ones
-            self._named[about] = following.run_name(self.resolved(job), content)
+            self._named[about] = following.run_name(job.resolved, corpus.fingerprint)
         return self._named[about]
 
     def key(self, job: Job) -> str | None:
         """Return what a job is called by its content; None while that is not known."""
         if job.kind == "prepare":
-            return f"prepare-{hashlib.sha256(self.source(job).encode()).hexdigest()[:12]}"
+            return f"prepare-{hashlib.sha256(job.source.encode()).hexdigest()[:12]}"
         identifier = self.identifier(job)
-        if identifier is None:
-            return None
-        return "-".join((job.kind, identifier, *(job.splits if job.kind == "score" else ())))
+        splits = job.splits if job.kind == "score" else ()
+        return None if identifier is None else "-".join((job.kind, identifier, *splits))
+
+    def folder(self, job: Job) -> Path:
+        """Return the folder of a run."""
+        return self.layout.run(f"{job.resolved.name}-{self.identifier(job)}")
 
     def done(self, job: Job) -> bool:
         """Tell whether a job's work is there."""
         return DONE[job.kind](self, job)
 
-    def here(self, job: Job) -> bool:
+    def prepared(self, job: Job) -> bool:
         """Tell whether a job's corpus is prepared, on this machine."""
-        corpus = self.corpora.get(self.source(job))
-        return isinstance(corpus, Corpus) and corpus.here
+        corpus = self.corpora.get(job.source)
+        return corpus is not None and corpus.here
 
-    def augmented(self, job: Job) -> facts.Augmented | None:
-        """Return what is known of the pairs that a job made, if it has."""
-        with contextlib.suppress(OSError, ValueError):
-            path = self.layout.made(self.identifier(job) or "")
-            return facts.parsed(facts.Augmented, storage.read(path, 1 << 16))
-        return None
+    def augmented(self, job: Job) -> bool:
+        """Tell whether a job has made its pairs. Whoever trains on them looks whether they fit."""
+        identifier = self.identifier(job)
+        return identifier is not None and self.layout.made(identifier).is_file()
 
     def result(self, job: Job) -> facts.Result | None:
         """Return what training a run took, if it is finished and here."""
         try:
             result = runs.Run.open(self.folder(job)).result
             return None if result is None else facts.parsed(facts.Result, result)
-        except (runs.BadRun, OSError, ValueError):
+        except (OSError, ValueError):
             return None
 
-    def spent(self, job: Job) -> facts.Spent:
-        """Return what a job itself took, without what it needs; decoding is not measured."""
-        if job.kind == "prepare":
-            source = self.source(job)
-            known = (self.corpora.get(source), self._remembered.get(source))
-            # The longest: it was prepared once, and found prepared ever since.
-            return facts.Spent(
-                seconds=max((one.seconds for one in known if isinstance(one, Corpus)), default=0.0)
-            )
-        if job.kind == "augment":
-            made = self.augmented(job)
-            return (
-                facts.Spent(seconds=made.seconds, samples=made.samples) if made else facts.Spent()
-            )
-        result = self._trained(job) if job.kind == "train" else None
-        return (
-            facts.Spent(seconds=result.seconds, samples=result.samples) if result else facts.Spent()
-        )
-
-    def told(self, job: Job) -> Mapping[str, facts.Spent]:
-        """Return what a run says was done before its training, by what it was."""
-        result = self._trained(job)
-        return result.needed if result else {}
-
-    def _trained(self, job: Job) -> facts.Result | None:
-        """Return what training a run took, from its record or from the run itself."""
-        if (identifier := self.identifier(job)) is None:
+    def record(self, job: Job) -> Record | None:
+        """Return what a run left, if it is scored: here, or on whatever machine."""
+        record = self.records.of(self.identifier(job))
+        if record is None:
             return None
-        record = self.records.of(identifier)
-        return record.result if record else self.result(job)
-
-    def folder(self, job: Job) -> Path:
-        """Return the folder of a run."""
-        return self.layout.run(f"{self.resolved(job).name}-{self.identifier(job)}")
+        scored = (record.scores.get(split, {}) for split in job.splits)
+        return record if all({*self.plan.metrics} <= {*scores} for scores in scored) else None
 
     def failure(self, job: Job) -> Failure | None:
         """Return why a job has no result and will have none, if that is so."""
         if self.done(job):
             return None
-        if job.kind == "prepare":
-            corpus = self.corpora.get(self.source(job))
-            if isinstance(corpus, Corpus):  # but its files are gone
-                return _missing(self.resolved(job).recipe.corpus)
-            return corpus
-        before = (self.failure(need) for need in job.blocking)
-        return next((why for why in before if why), None) or self._own_failure(job)
+        for need in job.needs:
+            if (why := self.failure(need)) is not None:
+                return why
+        key = self.key(job) or ""
+        if key not in self.failures and not self.retry:
+            with contextlib.suppress(OSError, ValueError):
+                path = self.layout.failure(key)
+                self.failures[key] = facts.parsed(Failure, storage.read(path, 1 << 16))
+        return self.failures.get(key)
 
-    def _own_failure(self, job: Job) -> Failure | None:
-        key = self.key(job)
-        if key is None or self.retry:
-            return self.failures.get(key or "")
-        with contextlib.suppress(OSError, ValueError):
-            return facts.parsed(Failure, storage.read(self.layout.failure(key), 1 << 16))
-        return None
+    def ready(self, wanted: Iterable[Job]) -> dict[str, Job]:
+        """Return the jobs that could begin now by their keys: once each, whatever needs them."""
+        jobs: dict[str, Job] = {}
+        for job in wanted:
+            for one in self._open(job):
+                jobs.setdefault(self.key(one) or "", one)
+        return jobs
 
-    def fail(self, job: Job, why: Failure) -> None:
-        """Take note of why a job failed, for reports too."""
-        key = self.key(job)
-        assert key is not None  # else it could not have begun
-        if job.kind == "prepare":
-            self.corpora[self.source(job)] = why
+    def _open(self, job: Job) -> Iterator[Job]:
+        """Yield what is to be done first of a job and its needs."""
+        if self.done(job) or self.failure(job) is not None:
             return
-        path = self.layout.failure(key)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        storage.replace(path, json.dumps(dataclasses.asdict(why)).encode())
-        self.failures[key] = why
+        waiting = [need for need in job.needs if not self.done(need)]
+        if not waiting:
+            yield job
+        for need in waiting:
+            yield from self._open(need)
 
-    def record(self, job: Job) -> Record | None:
-        """Return what a run left, if it is scored: here, or on whatever machine."""
-        identifier = self.identifier(job)
-        if identifier is None:
-            return None
-        record = self.records.of(identifier)
-        return record if record is not None and self._covers(record, job) else None
-
-    def _covers(self, record: Record, job: Job) -> bool:
-        scored = (record.scores.get(split, {}) for split in job.splits)
-        return all(name in scores for scores in scored for name in self.plan.metrics)
-
-    def learn(self, job: Job, outcome: Corpus | facts.Augmented | Failure | None) -> None:
+    def learn(self, job: Job, outcome: Corpus | Failure | None) -> None:
         """Take note of how a job ended; look for what it left."""
+        if isinstance(outcome, Corpus):
+            # The first time counts: it was prepared once, and found prepared ever since.
+            first = self._remembered.get(job.source, outcome)
+            self.corpora[job.source] = dataclasses.replace(outcome, seconds=first.seconds)
+        if job.kind == "score":
+            self.records.forget(self.identifier(job))
+            if outcome is None and self.record(job) is None:
+                outcome = Failure(BUG, "it left no record that can be used")
         if isinstance(outcome, Failure):
-            self.fail(job, outcome)
-        elif isinstance(outcome, facts.Augmented):
-            path = self.layout.made(self.identifier(job) or "")
-            path.parent.mkdir(parents=True, exist_ok=True)
-            storage.replace(path, json.dumps(dataclasses.asdict(outcome)).encode())
-        elif isinstance(outcome, Corpus):
-            self.corpora[self.source(job)] = outcome
-        elif job.kind == "score":
-            self.records.forget(self.identifier(job) or "")
-            if self.record(job) is None:
-                self.fail(job, Failure(BUG, "it left no record that can be used"))
+            key = self.key(job)
+            assert key is not None  # else it could not have begun
+            self.failures[key] = outcome
+            if job.kind != "prepare":  # for reports, which prepare corpora themselves
+                path = self.layout.failure(key)
+                path.parent.mkdir(parents=True, exist_ok=True)
+                storage.replace(path, json.dumps(dataclasses.asdict(outcome)).encode())
 
     # Corpora whose files are not on this machine
 
-    def stand_in(self, wanted: Iterable[Job]) -> None:
+    def stand_in(self) -> None:
         """Know corpora whose files are gone by what was prepared here, or by records of others.
 
         Somebody's own files have no name: if they are not where they should be, any may be meant.
         Of a public corpus all records must be of the same files.
         """
         files: dict[str, list[str]] = {}
-        absent: dict[str, corpora.Corpus] = {}
-        for job in graph.whole(wanted):
-            corpus, source = self.resolved(job).recipe.corpus, self.source(job)
-            there = _there(corpus)
+        for job in graph.whole(self.jobs()):
+            source, there = job.source, _there(job.resolved.recipe.corpus)
             if source in self.corpora or all(there):
                 continue
-            absent[source] = corpus
+            if job.kind == "prepare":
+                self.failures[self.key(job) or ""] = _missing(job)
             if source in self._remembered:
-                known = self._remembered[source]
-                self.corpora[source] = dataclasses.replace(known, here=False)
-            elif not any(there) and not isinstance(corpus, corpora.Files):
-                for record in self.records.everything:
-                    inputs = sorted(file.sha256 for file in record.inputs) or [record.corpus]
-                    fits = files.get(job.corpus, inputs) == inputs
-                    if fits and graph.same(record.recipe, self.resolved(job)):
-                        files[job.corpus] = inputs
-                        self.corpora[source] = Corpus(fingerprint=record.corpus, here=False)
-                        break
-        for source, corpus in absent.items():
-            if source not in self.corpora:
-                self.corpora[source] = _missing(corpus)
+                self.corpora[source] = dataclasses.replace(self._remembered[source], here=False)
+            elif not any(there) and not isinstance(job.resolved.recipe.corpus, corpora.Files):
+                record = self._elsewhere(job, files.get(job.corpus))
+                if record is not None:
+                    files[job.corpus] = record.files
+                    self.corpora[source] = Corpus(fingerprint=record.corpus, here=False)
 
-    def recall(self, wanted: Iterable[Job]) -> None:
-        """Take corpora that nobody has looked at in this call to be what they were in the last."""
-        for job in graph.whole(wanted):
-            if (source := self.source(job)) in self._remembered:
-                self.corpora.setdefault(source, self._remembered[source])
+    def _elsewhere(self, job: Job, files: list[str] | None) -> Record | None:
+        """Return the record of a run whose corpus is not here, if it was of these files."""
+        from augless.recipes import following
 
-    def prepare(self, job: Job, *, workers: int, progress: Progress) -> None:
-        """Prepare a job's corpus in this process."""
-        source = self.source(job)
-        if source not in self.corpora:
-            try:
-                recipe, name = self.resolved(job).recipe, self.resolved(job).name
-                self.corpora[source] = prepared(
-                    recipe.corpus, recipe.text, self.layout, name, workers, progress
-                )
-            except (corpora.BadData, data.BadStore, OSError) as error:
-                self.corpora[source] = Failure(code_of(error), str(error))
+        for corpus in dict.fromkeys(record.corpus for record in self.records.everything):
+            record = self.records.of(following.run_name(job.resolved, corpus))
+            if record is not None and files in (None, record.files):
+                return record
+        return None
 
-    def keep(self, wanted: Iterable[Job]) -> None:
+    def require_corpus(self) -> None:
+        """Raise what is wrong with the corpora if none can be used and no record stands in."""
+        jobs = self.jobs()
+        reasons = [self.failure(job) for job in graph.whole(jobs) if job.kind == "prepare"]
+        bad = [why.why for why in reasons if why is not None and why.code == BAD_DATA]
+        if len(bad) == len(reasons) and not any(map(self.done, jobs)):
+            raise corpora.BadData(bad[0])
+
+    def keep(self) -> None:
         """Keep what this trial was done with, for reports: records, and which corpora they are of.
 
         So that a page can be made again when corpora or the folder of others' records are gone.
+        Corpora that nobody has looked at in this call are taken to be what they were in the last.
         """
-        known = dict(self._remembered)
-        for job in graph.whole(wanted):
-            corpus = self.corpora.get(self.source(job))
-            record = self.record(job) if job.kind == "score" else None
-            if isinstance(corpus, Corpus) and corpus.here:
-                before = known.get(self.source(job))
-                seconds = max(corpus.seconds, before.seconds if before else 0.0)
-                known[self.source(job)] = dataclasses.replace(corpus, seconds=seconds)
+        kept = self._remembered | {s: corpus for s, corpus in self.corpora.items() if corpus.here}
+        self.corpora = self._remembered | self.corpora
+        content = {source: dataclasses.asdict(corpus) for source, corpus in kept.items()}
+        storage.replace(self.layout.corpora, json.dumps(content, indent=1, sort_keys=True).encode())
+        for job in self.jobs():
+            record = self.record(job)
             if record is not None and not self.layout.record(record.id).exists():
                 record.save(self.layout.record(record.id))
-        content = {source: dataclasses.asdict(corpus) for source, corpus in known.items()}
-        storage.replace(self.layout.corpora, json.dumps(content, indent=1, sort_keys=True).encode())
 
-    # Tuning
+    # Runs, and what tuning chooses
+
+    def jobs(self) -> list[Job]:
+        """List the runs to score that are known by now, tuning first."""
+        pairs = [(corpus, method) for corpus in self.plan.recipes for method in self.plan.methods]
+        tried = [job for pair in pairs for job in self.tuning(*pair)]
+        return tried + [job for pair in pairs for job in self.finals(*pair)]
+
+    def later(self) -> list[Job]:
+        """List the runs that wait for scores, with the first combination in place of theirs."""
+        plan, jobs = self.plan, []
+        for corpus in plan.recipes:
+            for method in plan.tune:
+                left = plan.budget - len(self.points(corpus, method))
+                jobs += self.tries(corpus, method, plan.points(method)[0]) * left
+            for method in plan.methods:
+                source = plan.source(method)
+                if source in plan.tune and self.choice(corpus, source) is None:
+                    point = plan.points(source)[0]
+                    jobs += [graph.run(plan, corpus, method, seed, point) for seed in plan.seeds]
+        return jobs
+
+    def tuning(self, corpus: str, method: str) -> list[Job]:
+        """List the runs that try combinations for a method, as far as these are decided."""
+        points = self.points(corpus, method)
+        return [job for point in points for job in self.tries(corpus, method, point)]
+
+    def finals(self, corpus: str, method: str) -> list[Job]:
+        """List the final runs of a method; none while it is not known what is chosen for it."""
+        source, point = self.plan.source(method), {}
+        if source in self.plan.tune:
+            choice = self.choice(corpus, source)
+            if choice is None or choice.best is None:
+                return []
+            point = choice.best.values
+        return [graph.run(self.plan, corpus, method, seed, point) for seed in self.plan.seeds]
+
+    def tries(self, corpus: str, method: str, point: Values) -> list[Job]:
+        """List the runs that try a combination, one for each seed of tuning."""
+        seeds = self.plan.seeds_of_tuning
+        return [graph.run(self.plan, corpus, method, seed, point, "tune") for seed in seeds]
 
     def points(self, corpus: str, method: str) -> list[Values]:
         """List the combinations to try; a search knows its last ones by the scores of the first."""
@@ -304,28 +285,21 @@ class State:
 
     def _attempt(self, corpus: str, method: str, point: Values) -> Attempt | None:
         """Return what came of a combination; None while that is not known."""
-        scores: list[float | None] = []
-        losses: list[float | None] = []
-        failures: list[Failure] = []
-        seconds: list[float] = []
-        for job in graph.tuning(self.plan, self.resolve, corpus, method, point):
-            record = self.record(job)
-            failure = self.failure(job) if record is None else None
-            if record is None and failure is None:
-                return None
-            score = loss = _loss(record) if record else None
-            if record is not None and self.plan.choose != facts.LOSS:
-                score = record.value("valid", self.plan.choose)
-            scores.append(score)
-            losses.append(loss)
-            failures += [failure] if failure else []
-            seconds += [record.result.seconds] if record else []
+        jobs = self.tries(corpus, method, point)
+        records = [self.record(job) for job in jobs]
+        failures = [self.failure(job) for job in jobs]
+        if any(not one and not why for one, why in zip(records, failures, strict=True)):
+            return None
+        scores = losses = [_loss(record) for record in records]
+        if (by := self.plan.choose) != facts.LOSS:
+            scores = [record.value("valid", by) if record else None for record in records]
+        seconds = [record.result.seconds for record in records if record]
         return Attempt(
             values=point,
             score=_mean(scores),
             scores=tuple(scores),
             loss=_mean(losses),
-            failure=failures[0] if failures else None,
+            failure=next((why for why in failures if why), None),
             seconds=sum(seconds) if seconds else None,
         )
 
@@ -339,51 +313,74 @@ class State:
         tried = [attempt for attempt in attempts if attempt is not None]
         if len(tried) < self.plan.budget:
             return None
-        sign = 1 if self.plan.chooses_highest else -1
-        done = [
-            (sign * one.score, -math.inf if one.loss is None else -one.loss, one)
-            for one in tried
-            if one.score is not None
-        ]
-        best = max(done, key=lambda ranked: ranked[:2], default=(0.0, 0.0, None))[2]
+        sign = -1 if self.plan.chooses_highest else 1
+
+        def rank(one: Attempt) -> tuple[float, float]:
+            assert one.score is not None
+            return sign * one.score, math.inf if one.loss is None else one.loss
+
+        best = min((one for one in tried if one.score is not None), key=rank, default=None)
         seeds = self.plan.seeds_of_tuning
         return Choice(best=best, by=self.plan.choose, seeds=seeds, tried=tuple(tried))
 
-    def jobs(self) -> list[Job]:
-        """List the runs to score that are known by now, tuning first."""
-        return graph.of(self.plan, self.resolve, self.points, self.choice)
+    def cost(self, corpus: str, method: str) -> Cost:
+        """Add up what a method's runs took with all that they need, each piece of work once.
 
-    def ready(self, wanted: Iterable[Job]) -> list[Job]:
-        """List the jobs that could begin now: once each, whatever needs them."""
-        found: dict[str, Job] = {}
-        for job in wanted:
-            for one in self._open(job):
-                found.setdefault(self.key(one) or "", one)
-        return list(found.values())
+        What making pairs took, and training the model that made them, the runs themselves say: so
+        it is known where only records are. Decoding is not measured.
+        """
+        parts: dict[str, Spent] = {}
+        counted: set[str] = set()
 
-    def _open(self, job: Job) -> Iterator[Job]:
-        """Yield what is to be done first of a job and its needs."""
-        if self.done(job) or self.failure(job) is not None:
-            return
-        waiting = [need for need in job.blocking if not self.done(need)]
-        if not waiting:
-            yield job
-        for need in waiting:
-            yield from self._open(need)
+        def count(part: str, key: str | None, spent: Spent) -> None:
+            if key is not None and key not in counted:
+                counted.add(key)
+                parts[part] = parts.get(part, Spent()) + spent
+
+        own, tried = self.finals(corpus, method), self.tuning(corpus, self.plan.source(method))
+        for job in graph.whole([*own, *tried]):
+            known = self.corpora.get(job.source)
+            if job.kind == "prepare" and known is not None:
+                count("prepare", self.key(job), Spent(seconds=known.seconds))
+            elif job.kind == "train" and not job.need:
+                record = self.records.of(self.identifier(job))
+                result = record.result if record else self.result(job) or facts.Result()
+                count("own" if job.purpose == "final" else "tune", self.key(job), result)
+                for part, key, spent in self._needed(job, result):
+                    count(part, key, spent)
+        return Cost(**parts)
+
+    def _needed(self, run: Job, result: facts.Result) -> Iterator[tuple[str, str | None, Spent]]:
+        """Yield what was done before training: which part of a cost it is, its key, its cost."""
+        from augless.recipes import following
+
+        for made in run.needs:
+            if made.kind != "augment":
+                continue
+            key = self.key(made)
+            trains = {need.need: self.key(need) for need in made.needs if need.kind == "train"}
+            for what, spent in result.needed.items():
+                if what in trains:
+                    # A corpus turned round is not known where it was never prepared.
+                    yield "train", trains[what] or f"{key}, {what}", spent
+                elif what == following.REWRITING:  # it trains nothing
+                    yield "augment", f"{key}, {what}", Spent(seconds=spent.seconds)
+                else:
+                    yield "augment", f"{key}, {what}", spent
 
 
 DONE: dict[graph.Kind, Callable[[State, Job], bool]] = {
-    "prepare": State.here,
-    "augment": lambda state, job: state.augmented(job) is not None,
+    "prepare": State.prepared,
+    "augment": State.augmented,
     "train": lambda state, job: state.result(job) is not None,
     "score": lambda state, job: state.record(job) is not None,
 }
 """kind of job -> whether its work is there"""
 
 
-def _loss(record: Record) -> float | None:
+def _loss(record: Record | None) -> float | None:
     """Return the validation loss, in nats per sentence; None if it is not known or not finite."""
-    nats = record.statistics.get("valid/nats")
+    nats = record.statistics.get("valid/nats") if record else None
     return None if nats is None else float(nats.mean())
 
 
@@ -391,27 +388,6 @@ def _mean(values: Sequence[float | None]) -> float | None:
     """Return the mean, None if any is not known."""
     known = [value for value in values if value is not None]
     return statistics.fmean(known) if len(known) == len(values) else None
-
-
-def prepared(
-    corpus: corpora.Corpus,
-    text: data.Settings,
-    layout: Layout,
-    name: str,
-    workers: int,
-    progress: Progress,
-) -> Corpus:
-    """Prepare a corpus, or find that it was."""
-    began = time.monotonic()
-    found = data.prepare(
-        corpus, text, layout.prepared, name=name, workers=workers, progress=progress
-    )
-    return Corpus(
-        fingerprint=found.fingerprint,
-        folder=found.folder.name,
-        pairs=found.manifest["splits"]["train"],
-        seconds=time.monotonic() - began,
-    )
 
 
 def _there(corpus: corpora.Corpus) -> list[bool]:
@@ -424,26 +400,19 @@ def _there(corpus: corpora.Corpus) -> list[bool]:
         return []
 
 
-def _missing(corpus: corpora.Corpus) -> Failure:
-    """Say what is missing of a corpus."""
+def _missing(job: Job) -> Failure:
+    """Say what is missing of a job's corpus."""
     try:
-        corpus.check()
-        corpus.fingerprint()
+        job.resolved.recipe.corpus.check()
+        job.resolved.recipe.corpus.fingerprint()
     except (corpora.BadData, OSError) as error:
         return Failure(code_of(error), str(error))
-    return Failure(code_of(corpora.BadData()), "files of it are not there")
-
-
-Remembered = Annotated[
-    Corpus,
-    pydantic.BeforeValidator(lambda v: {"fingerprint": v} if isinstance(v, str) else v),
-]
-"""older files have the fingerprint alone"""
+    return Failure(BAD_DATA, "files of it are not there")
 
 
 def _remembered(layout: Layout) -> dict[str, Corpus]:
     """Return what was prepared here before."""
     try:
-        return facts.parsed(dict[str, Remembered], storage.read(layout.corpora, 1 << 26))
+        return facts.parsed(dict[str, Corpus], storage.read(layout.corpora, 1 << 26))
     except (OSError, ValueError):
         return {}

@@ -23,11 +23,15 @@ from augless.trials.records import Record, Trial, fault_of
 Side = Literal["baseline", "control"]
 SIDES: tuple[Side, Side] = ("baseline", "control")
 Name = TypeVar("Name", bound=Hashable)
-Done = Mapping[tuple[str, str], Mapping[int, Record]]
-"""(label of the corpus, method) -> seed -> record"""
+Key = tuple[str, str]
+"""label of the corpus, method"""
+Done = Mapping[Key, Mapping[int, Record]]
+"""... -> seed -> record"""
 
 LEVEL = 0.05
+"""at which differences are claimed"""
 POWER = 0.8
+"""of minimum detectable effects"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,26 +94,25 @@ class Cell:
     """over seeds; None where there is one"""
     scores: dict[str, tuple[float, float | None]]
     """every metric -> mean over seeds, and deviation"""
-    baseline: Contrast | None
-    """with the plan's baseline; None for itself, and until every seed of both is done and scored
-    in one way"""
-    control: Contrast | None
-    """with its control"""
     control_name: str | None
-    published: float | None
     seconds: float | None
     """of training, the mean over seeds"""
     samples: float | None
     """that training saw, the mean over seeds"""
-    failures: dict[int, Failure]
+    baseline: Contrast | None = None
+    """with the plan's baseline; None for itself, and until every seed of both is done and scored
+    in one way"""
+    control: Contrast | None = None
+    """with its control"""
+    failures: dict[int, Failure] = field(default_factory=dict)
     """seed -> why there is no value"""
-    faults: dict[int, str]
+    faults: dict[int, str] = field(default_factory=dict)
     """seed -> what is wrong with its outputs as a whole, where something is"""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
-    """A method, or a row of the paper that no method here makes."""
+    """A method of the plan."""
 
     method: str
     cells: dict[str, Cell]
@@ -118,24 +121,18 @@ class Row:
     """with the plan's baseline, over all corpora where they can be compared"""
     control: Contrast | None = None
     """with its control"""
-    published_only: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
 class Table:
     """All that a trial says in numbers."""
 
-    title: str
-    metric: str
     signatures: dict[str, dict[str, str]]
     """label of the corpus -> metric -> signature"""
-    corpora: list[str]
-    seeds: tuple[int, ...]
     rows: list[Row]
+    """in the order of the plan"""
     needed: dict[str, Needed] = field(default_factory=dict)
     """label of the corpus -> seeds that would show a difference of the primary method there"""
-    level: float = LEVEL
-    power: float = POWER
     warnings: list[str] = field(default_factory=list)
 
     def __getitem__(self, method: str) -> Row:
@@ -146,8 +143,8 @@ class Table:
 def table(trial: Trial, *, resamples: int = 2000) -> Table:
     """Summarise a trial; the same trial gives the same table."""
     plan = trial.plan
-    done: dict[tuple[str, str], dict[int, Record]] = {}
-    failures: dict[tuple[str, str], dict[int, Failure]] = {}
+    done: dict[Key, dict[int, Record]] = {}
+    failures: dict[Key, dict[int, Failure]] = {}
     for entry in trial.entries:
         key = (entry.corpus, entry.method)
         if entry.record is not None:
@@ -161,37 +158,20 @@ def table(trial: Trial, *, resamples: int = 2000) -> Table:
         cells = {}
         for corpus in plan.recipes:
             key = (corpus, method)
-            records, failed = done.get(key, {}), failures.get(key, {})
-            cells[corpus] = _cell(plan, method, corpus, records, failed, faults.get(key, {}))
             cells[corpus] = replace(
-                cells[corpus],
+                _cell(plan, method, done.get(key, {})),
                 baseline=single.get(("baseline", *key)),
                 control=single.get(("control", *key)),
+                failures=failures.get(key, {}),
+                faults=faults.get(key, {}),
             )
-            missing = len(plan.seeds) - len(records)
-            if missing:
+            if missing := len(plan.seeds) - len(done.get(key, {})):
                 warnings.append(f"{method} on {corpus}: {missing} of {len(plan.seeds)} seeds left")
-        rows.append(
-            Row(
-                method=method,
-                cells=cells,
-                baseline=overall.get(("baseline", method)),
-                control=overall.get(("control", method)),
-            )
-        )
-    for method in plan.published_only:
-        cells = {c: _cell(plan, method, c, {}, {}, {}) for c in plan.recipes}
-        rows.append(Row(method=method, cells=cells, published_only=True))
+        against = overall.get(("baseline", method)), overall.get(("control", method))
+        rows.append(Row(method=method, cells=cells, baseline=against[0], control=against[1]))
     signatures, differing = _signatures(trial)
     return Table(
-        title=plan.title,
-        metric=plan.metric,
-        signatures=signatures,
-        corpora=list(plan.recipes),
-        seeds=plan.seeds,
-        rows=rows,
-        needed=_needed(plan, rows),
-        warnings=warnings + differing,
+        signatures=signatures, rows=rows, needed=_needed(plan, rows), warnings=warnings + differing
     )
 
 
@@ -208,25 +188,25 @@ def alarm(record: Record, metric: str) -> str:
 
 def score_of(record: Record, metric: str, split: str = "test") -> metrics.Score:
     """Return a record's score, its statistics with it, as it was computed."""
-    found = record.scores[split][metric]
-    value = float("nan") if found.value is None else found.value
+    score = record.scores[split][metric]
+    value = float("nan") if score.value is None else score.value
     table = record.statistics[f"{split}/{metric}"]
-    return metrics.Score(metrics.METRICS[metric](), value, found.signature, table)
+    return metrics.Score(metrics.METRICS[metric](), value, score.signature, table)
 
 
-def _faults(trial: Trial, done: Done) -> dict[tuple[str, str], dict[int, str]]:
+def _faults(trial: Trial, done: Done) -> dict[Key, dict[int, str]]:
     """Find degenerate outputs."""
-    found: dict[tuple[str, str], dict[int, str]] = {}
+    faults: dict[Key, dict[int, str]] = {}
     for (corpus, method), records in done.items():
         lines = trial.sources.get(corpus, ()), trial.references.get(corpus, ())
         for seed, record in records.items():
             if fault := fault_of(record, *lines):
-                found.setdefault((corpus, method), {})[seed] = fault
-    return found
+                faults.setdefault((corpus, method), {})[seed] = fault
+    return faults
 
 
 def _compared(
-    plan: Plan, done: Done, faults: Mapping[tuple[str, str], Mapping[int, str]], resamples: int
+    plan: Plan, done: Done, faults: Mapping[Key, Mapping[int, str]], resamples: int
 ) -> dict[tuple[Side, str, str], Contrast]:
     """Compare methods with the baseline and with their controls, where every seed is done."""
     if not metrics.METRICS[plan.metric].additive:
@@ -238,27 +218,30 @@ def _compared(
         and all(_comparable(record, plan.metric) for record in records.values())
     }
     ways = {key: _way(scores) for key, scores in whole.items()}
-    found: dict[tuple[Side, str, str], Contrast] = {}
+    asked: list[tuple[Side, str, str | None]] = []
+    for method in plan.methods:
+        asked.append(("baseline", method, None if method == plan.baseline else plan.baseline))
+        asked.append(("control", method, plan.control_of(method)))
+    contrasts = {}
     for corpus in plan.recipes:
-        others: dict[str, list[tuple[Side, str]]] = {}
-        for method in plan.methods:
-            if method != plan.baseline:
-                others.setdefault(plan.baseline, []).append(("baseline", method))
-            if (control := plan.control_of(method)) is not None:
-                others.setdefault(control, []).append(("control", method))
-        for other, asked in others.items():
-            way = ways.get((corpus, other))
-            # Those that were scored in the same way, on as many sentences, share the model.
-            systems = {m: whole[c, m] for (c, m), w in ways.items() if c == corpus and w == way}
-            if way is None:
+        tests: dict[str, Mapping[str, metrics.Difference]] = {}
+        for side, method, other in asked:
+            way = ways.get((corpus, other or ""))
+            if other is None or way is None or ways.get((corpus, method)) != way:
                 continue
-            tests = metrics.compare(systems, other, alpha=LEVEL, power=POWER, resamples=resamples)
-            for side, method in asked:
-                if method in tests:
-                    pair = systems[method], systems[other]
-                    seen = {m: faults.get((corpus, m), {}) for m in (method, other)}
-                    found[side, corpus, method] = _contrast(tests[method], *pair, seen)
-    return found
+            if other not in tests:
+                # Those that were scored in the same way, on as many sentences, share the model.
+                systems = {m: whole[c, m] for (c, m), w in ways.items() if c == corpus and w == way}
+                tests[other] = metrics.compare(
+                    systems, other, alpha=LEVEL, power=POWER, resamples=resamples
+                )
+            contrasts[side, corpus, method] = _contrast(
+                tests[other][method],
+                whole[corpus, method],
+                whole[corpus, other],
+                {name: faults.get((corpus, name), {}) for name in (method, other)},
+            )
+    return contrasts
 
 
 def _contrast(
@@ -299,8 +282,8 @@ def _corrected(
 
 def _family(contrasts: Mapping[Name, Contrast], first: Sequence[Name]) -> dict[Name, Contrast]:
     tests = {key: one.test for key, one in contrasts.items()}
-    found = metrics.corrected(tests, first=first, alpha=LEVEL, power=POWER)
-    return {key: replace(one, test=found[key]) for key, one in contrasts.items()}
+    corrected = metrics.corrected(tests, first=first, alpha=LEVEL, power=POWER)
+    return {key: replace(one, test=corrected[key]) for key, one in contrasts.items()}
 
 
 def _pooled(parts: Sequence[Contrast]) -> Contrast:
@@ -329,7 +312,7 @@ def worthwhile(metric: metrics.Metric, level: float) -> float:
 
 def _needed(plan: Plan, rows: Sequence[Row]) -> dict[str, Needed]:
     """Say how many seeds would show something worth it of the primary method, by corpus."""
-    found = {}
+    needed = {}
     for corpus in plan.recipes:
         cells = {row.method: row.cells[corpus] for row in rows}
         cell = cells.get(plan.primary or "")
@@ -339,7 +322,7 @@ def _needed(plan: Plan, rows: Sequence[Row]) -> dict[str, Needed]:
         seeds = len(one.seeds)
         effect = worthwhile(metrics.METRICS[plan.metric](), mean)
         shared = one.test.sentence_variance
-        needed = metrics.seeds_needed(
+        count = metrics.seeds_needed(
             effect,
             max(0.0, one.test.deviation**2 - shared) * seeds / 2,
             1 + round(one.test.degrees / (seeds - 1)),
@@ -347,8 +330,8 @@ def _needed(plan: Plan, rows: Sequence[Row]) -> dict[str, Needed]:
             alpha=LEVEL,
             power=POWER,
         )
-        found[corpus] = Needed(effect=effect, seeds=needed)
-    return found
+        needed[corpus] = Needed(effect=effect, seeds=count)
+    return needed
 
 
 def _comparable(record: Record, metric: str) -> bool:
@@ -361,65 +344,47 @@ def _way(scores: Sequence[metrics.Score]) -> tuple[str, tuple[int, ...]] | None:
     return ways.pop() if len(ways) == 1 else None
 
 
-def _cell(
-    plan: Plan,
-    method: str,
-    corpus: str,
-    records: Mapping[int, Record],
-    failures: dict[int, Failure],
-    faults: dict[int, str],
-) -> Cell:
+def _cell(plan: Plan, method: str, records: Mapping[int, Record]) -> Cell:
     """Sum up a method on a corpus, but for what it is compared with."""
-    ordered = [records[seed] for seed in plan.seeds if seed in records]
-    scores = {}
-    for name in plan.metrics:
-        values = [record.value("test", name) for record in ordered]
-        known = [value for value in values if value is not None]
-        if known and len(known) == len(values):
-            scores[name] = _spread(known)
-    mean, deviation = scores.get(plan.metric, (None, None))
+    ordered = {seed: records[seed] for seed in plan.seeds if seed in records}
+    values = {
+        metric: {seed: record.value("test", metric) for seed, record in ordered.items()}
+        for metric in plan.metrics
+    }
+    scores = {metric: _spread(list(of.values())) for metric, of in values.items()}
+    known = {metric: spread for metric, spread in scores.items() if spread is not None}
+    mean, deviation = known.get(plan.metric, (None, None))
+    results = [record.result for record in ordered.values()]
     return Cell(
-        values={
-            seed: value
-            for seed in plan.seeds
-            if seed in records and (value := records[seed].value("test", plan.metric)) is not None
-        },
+        values={seed: v for seed, v in values[plan.metric].items() if v is not None},
         mean=mean,
         deviation=deviation,
-        scores=scores,
-        baseline=None,
-        control=None,
-        control_name=plan.control_of(method) if method in plan.methods else None,
-        published=plan.published(method, corpus),
-        seconds=_mean([record.result.seconds for record in ordered]),
-        samples=_mean([record.result.samples for record in ordered]),
-        failures=failures,
-        faults=faults,
+        scores=known,
+        control_name=plan.control_of(method),
+        seconds=statistics.fmean(one.seconds for one in results) if results else None,
+        samples=statistics.fmean(one.samples for one in results) if results else None,
     )
 
 
-def _spread(values: Sequence[float]) -> tuple[float, float | None]:
-    mean = statistics.fmean(values)
-    return mean, statistics.stdev(values) if len(values) > 1 else None
-
-
-def _mean(values: Sequence[float]) -> float | None:
-    return statistics.fmean(values) if values else None
+def _spread(values: Sequence[float | None]) -> tuple[float, float | None] | None:
+    """Return mean and deviation of seeds; None where a seed has no value."""
+    known = [value for value in values if value is not None]
+    if not known or len(known) < len(values):
+        return None
+    return statistics.fmean(known), statistics.stdev(known) if len(known) > 1 else None
 
 
 def _signatures(trial: Trial) -> tuple[dict[str, dict[str, str]], list[str]]:
     """Return the signature of every metric, and what was scored by several."""
-    found: dict[str, dict[str, str]] = {}
+    signatures: dict[str, dict[str, str]] = {}
     differing = []
-    for entry in trial.entries:
-        if entry.record is None:
-            continue
-        here = found.setdefault(entry.corpus, {})
+    for corpus, record in [(one.corpus, one.record) for one in trial.entries if one.record]:
+        here = signatures.setdefault(corpus, {})
         for metric in trial.plan.metrics:
-            signature = entry.record.signature("test", metric)
+            signature = record.signature("test", metric)
             if here.setdefault(metric, signature) != signature:
                 differing.append(
-                    f"{metric} on {entry.corpus} was scored in several ways: methods that were "
-                    "scored in another way are not compared"
+                    f"{metric} on {corpus} was scored in several ways: methods that were scored in "
+                    "another way are not compared"
                 )
-    return found, list(dict.fromkeys(differing))
+    return signatures, list(dict.fromkeys(differing))

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from augless import data, metrics, recipes, runs
+from augless import data, metrics, runs, storage
 from augless.trials import facts, graph, records, state
 from augless.trials.layout import Layout
 from augless.trials.pool import GRACE, Stop, Stopped
 
 if TYPE_CHECKING:
-    from augless.recipes import Resolved
-    from augless.recipes.following import Recipe
+    from augless import training
+    from augless.recipes import following
 
 INTERVALS = 200
 """entries of a log between two epochs that are kept at most"""
@@ -32,16 +32,10 @@ class Order:
     key: str
     identifier: str
     """of the run; nothing where there is none"""
-    root: Path
-    metrics: tuple[str, ...]
-    threads: int
-    device: str
-    workers: int = 1
-
-    @property
-    def layout(self) -> Layout:
-        """Where the trial keeps what."""
-        return Layout(self.root)
+    layout: Layout
+    metrics: tuple[str, ...] = ()
+    threads: int = 1
+    device: training.Device = "cpu"
 
     @property
     def log(self) -> Path:
@@ -54,9 +48,22 @@ class Order:
         return self.job.kind in ("augment", "train")
 
     @property
-    def resolved(self) -> Resolved[Recipe]:
-        """The recipe."""
-        return graph.as_asked(self.job, recipes.load(self.job.recipe, self.job.overrides))
+    def folder(self) -> Path:
+        """The folder of the run."""
+        return self.layout.run(f"{self.job.resolved.name}-{self.identifier}")
+
+    def place(self, stop: Stop) -> following.Place:
+        """Return where and how the recipe is followed."""
+        from augless.recipes import following
+
+        return following.Place(
+            prepared=self.layout.prepared,
+            runs=self.layout.runs,
+            device=self.device,
+            stop=stop,
+            on_record=_say,
+            progress=_Said(),
+        )
 
     def __call__(self, stop: Stop) -> Any:
         """Do the job."""
@@ -64,19 +71,6 @@ class Order:
         what = f"{self.job.kind} {self.job.need} for" if self.job.need else self.job.kind
         print(f"{when} {what} {self.job.command}", flush=True)
         return WORK[self.job.kind](self, stop)
-
-
-def prepare(order: Order, stop: Stop) -> state.Corpus:
-    """Prepare a corpus, or find that it was."""
-    resolved: Resolved[Any] = (
-        order.resolved
-        if order.job.need
-        else recipes.preparation(order.job.recipe, order.job.overrides)
-    )
-    recipe = resolved.recipe
-    return state.prepared(
-        recipe.corpus, recipe.text, order.layout, resolved.name, order.workers, _Said()
-    )
 
 
 class _Said:
@@ -91,50 +85,32 @@ class _Said:
             self._stage, self._at = stage, time.monotonic()
 
 
-def augment(order: Order, stop: Stop) -> facts.Augmented:
-    """Make the pairs that a recipe adds, or go on with it."""
-    from augless.recipes import following, needing
+def _say(record: Mapping[str, Any]) -> None:
+    if record["kind"] == "epoch":
+        scores = " ".join(f"{name} {value:.4f}" for name, value in record["scores"].items())
+        print(f"epoch {record['epoch']} step {record['step']} {scores}", flush=True)
 
-    layout, resolved = order.layout, order.resolved
-    made = following.augment(
-        resolved,
-        prepared_root=layout.prepared,
-        runs_root=layout.runs,
-        device=order.device,  # type: ignore[arg-type]  # checked by whoever gave the order
-        workers=order.workers,
-        stop=stop,
-        progress=_Said(),
-    )
-    if made is None:
+
+def augment(order: Order, stop: Stop) -> None:
+    """Make the pairs that a recipe adds, or go on with it."""
+    from augless.recipes import following
+
+    if following.augment(order.job.resolved, order.place(stop)) is None:
         raise Stopped("stopped; the same trial goes on from here")
-    took = following.costs(resolved, made, layout.prepared, layout.runs)
-    for need in needing.needs(resolved):
-        took.pop(need)  # a job of its own
-    rewriting = took.pop(facts.REWRITING)
-    return facts.Augmented(
-        pairs=made.manifest["pairs"]["made"],
-        seconds=rewriting["seconds"] + sum(one["seconds"] for one in took.values()),
-        samples=int(sum(one["samples"] for one in took.values())),
-    )
+    mark = order.layout.made(order.identifier)
+    mark.parent.mkdir(parents=True, exist_ok=True)
+    storage.replace(mark, b"{}\n")
 
 
 def train(order: Order, stop: Stop) -> None:
     """Train a run to its end, or go on with it."""
     from augless.recipes import following
 
-    resolved = order.resolved
     patience = time.monotonic() + GRACE
     while True:
         try:
-            _, finished = following.train(
-                resolved,
-                folder=order.layout.run(f"{resolved.name}-{order.identifier}"),
-                prepared_root=order.layout.prepared,
-                runs_root=order.layout.runs,
-                device=order.device,  # type: ignore[arg-type]  # checked by whoever gave the order
-                stop=stop,
-                on_record=_say,
-            )
+            place = order.place(stop)
+            _, finished = following.train(order.job.resolved, place, folder=order.folder)
             break
         except runs.Busy:  # the process of a killed trial may still be saving
             if time.monotonic() > patience or stop():
@@ -149,11 +125,12 @@ def score(order: Order, stop: Stop) -> None:
     from augless import training
     from augless.recipes import following
 
-    layout, job, resolved = order.layout, order.job, order.resolved
-    recipe = resolved.recipe
-    run = runs.Run.open(layout.run(f"{resolved.name}-{order.identifier}"))
-    prepared = data.prepare(recipe.corpus, recipe.text, layout.prepared, name=resolved.name)
-    writer = following.writer(run.folder, order.device)  # type: ignore[arg-type]  # checked
+    layout, job = order.layout, order.job
+    run = runs.Run.open(order.folder)
+    prepared = following.prepare(job.resolved, order.place(stop))
+    writer = following.writer(run.folder, order.device)
+    target = prepared.codecs[1]
+    known = {"language": target.tokeniser.language, "vocabulary": target.fingerprint[:12]}
     scores: facts.Scores = {}
     statistics = {}
     hypotheses = {}
@@ -172,24 +149,23 @@ def score(order: Order, stop: Stop) -> None:
         statistics[f"{split}/nats"] = nats
         scores[split] = {}
         for name in order.metrics:
-            metric = _metric(name, prepared)
-            found = metrics.score(metric, hypotheses[split], references, nats=nats, tokens=tokens)
-            value = found.value if math.isfinite(found.value) else None
-            scores[split][name] = facts.Score(value, found.signature)
+            metric = metrics.made(name, **known)
+            scored = metrics.score(metric, hypotheses[split], references, nats=nats, tokens=tokens)
+            value = scored.value if math.isfinite(scored.value) else None
+            scores[split][name] = facts.Score(value, scored.signature)
             if split == "test":  # nothing is tested on the others
-                statistics[f"{split}/{name}"] = found.statistics
-            print(f"{split} {name} {found.value:.4f}", flush=True)
+                statistics[f"{split}/{name}"] = scored.statistics
+            print(f"{split} {name} {scored.value:.4f}", flush=True)
     records.save_hypotheses(layout.hypotheses(order.identifier), hypotheses)
-    command = graph.portable(job, resolved)
     records.Record(
         id=order.identifier,
-        name=resolved.name,
-        recipe=graph.settled(resolved),
+        name=job.resolved.name,
+        recipe=graph.settled(job.resolved),
         seed=job.seed,
         corpus=prepared.fingerprint,
         inputs=facts.parsed(tuple[facts.Input, ...], prepared.manifest["inputs"]),
         versions={key: str(value) for key, value in run.versions.items()},
-        command=f"{command} --threads {order.threads} --device {order.device}",
+        command=f"{job.portable} --threads {order.threads} --device {order.device}",
         result=facts.parsed(facts.Result, run.result),
         scores=scores,
         statistics=statistics,
@@ -201,7 +177,7 @@ def score(order: Order, stop: Stop) -> None:
 
 
 WORK: dict[graph.Kind, Callable[[Order, Stop], Any]] = {
-    "prepare": prepare,
+    "prepare": lambda order, stop: state.Corpus.of(order.job, order.place(stop)),
     "augment": augment,
     "train": train,
     "score": score,
@@ -211,32 +187,7 @@ WORK: dict[graph.Kind, Callable[[Order, Stop], Any]] = {
 
 def thinned(history: Sequence[facts.Logged]) -> tuple[facts.Logged, ...]:
     """Keep every epoch of a run's history, and evenly spaced ones of what lies between."""
-    between = sum(entry.kind == "interval" for entry in history)
-    every, seen = -(-between // INTERVALS) or 1, 0
-    kept = []
-    for entry in history:
-        if entry.kind == "interval":
-            seen += 1
-            if seen % every:
-                continue
-        kept.append(entry)
-    return tuple(kept)
-
-
-def _metric(name: str, prepared: data.Prepared) -> metrics.Metric:
-    """Make a metric, in the language of the target where that matters."""
-    kind = metrics.METRICS[name]
-    knobs = {knob.name for knob in fields(kind)}
-    given = {}
-    if "language" in knobs:
-        given["language"] = prepared.codecs[1].tokeniser.language
-    if "vocabulary" in knobs:
-        given["vocabulary"] = prepared.codecs[1].fingerprint[:12]
-    metric: metrics.Metric = kind(**given)
-    return metric
-
-
-def _say(record: Any) -> None:
-    if record["kind"] == "epoch":
-        scores = " ".join(f"{name} {value:.4f}" for name, value in record["scores"].items())
-        print(f"epoch {record['epoch']} step {record['step']} {scores}", flush=True)
+    between = [place for place, entry in enumerate(history) if entry.kind == "interval"]
+    every = -(-len(between) // INTERVALS) or 1
+    left_out = {*between} - {*between[every - 1 :: every]}
+    return tuple(entry for place, entry in enumerate(history) if place not in left_out)

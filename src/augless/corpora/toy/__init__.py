@@ -46,9 +46,9 @@ class Toy(Corpus):
         raise NotImplementedError
 
 
-def _gave_up(found: int, sizes: dict[str, int]) -> BadData:
+def _gave_up(made: int, sizes: dict[str, int]) -> BadData:
     return BadData(
-        f"this corpus can make only about {found:,} different pairs, "
+        f"this corpus can make only about {made:,} different pairs, "
         f"but {sum(sizes.values()):,} are asked for.\nSet train, valid and test to fewer."
     )
 

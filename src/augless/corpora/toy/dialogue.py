@@ -292,7 +292,7 @@ FILLINGS = {slot: " ".join(text.split()).split(", ") for slot, text in SLOTS.ite
 TURNS = _exchanges()
 
 
-def _fill(slot: str, filled: dict[str, str], dice: Dice) -> None:
+def fill(slot: str, filled: dict[str, str], dice: Dice) -> None:
     """Fill a slot, and those that come with it."""
     if slot == "person2":
         names = [person.split(":")[0] for person in PEOPLE.split(", ")]
@@ -323,9 +323,9 @@ def exchange(dice: Dice) -> tuple[str, str]:
     # A slot before its second filling, so that the two differ.
     for slot in sorted(set(re.findall(r"\{(\w+)\}", " ".join(both)))):
         if slot.endswith("2") and slot[:-1] not in filled:
-            _fill(slot[:-1], filled, dice)
+            fill(slot[:-1], filled, dice)
         if slot not in filled:
-            _fill(slot, filled, dice)
+            fill(slot, filled, dice)
     opening, response = (_sentence(turn.format(**filled)) for turn in both)
     return opening, response
 

@@ -245,7 +245,8 @@ def finite(verb: Verb, past: bool, person: int, plural: bool) -> str:
     return third
 
 
-def _helper(infinitive: str) -> Verb:
+def auxiliary(infinitive: str) -> Verb:
+    """Return an auxiliary or modal verb, of which only the infinitive matters."""
     return Verb(infinitive, "", ("", "", ""), False, False, "", (), (), "")
 
 
@@ -255,16 +256,16 @@ def _verbal(of: Clause, person: int, plural: bool) -> tuple[str, list[str], bool
     participle = principal(verb)[2]
     end = [participle, "werden"] if of.passive else [verb.prefix + verb.german]
     if of.modal:
-        return finite(_helper(of.modal), of.tense == "past", person, plural), end, False
+        return finite(auxiliary(of.modal), of.tense == "past", person, plural), end, False
     if of.tense == "future":
-        return finite(_helper("werden"), False, person, plural), end, False
+        return finite(auxiliary("werden"), False, person, plural), end, False
     if of.passive:
-        return finite(_helper("werden"), of.tense == "past", person, plural), [participle], False
+        return finite(auxiliary("werden"), of.tense == "past", person, plural), [participle], False
     # Choice: ich, du and wir tell the past in the perfect, as speakers do.
     spoken = of.tense == "past" and person != 3 and verb.german not in _WRITTEN
     if of.tense == "perfect" or spoken:
         helper = "sein" if verb.being else "haben"
-        return finite(_helper(helper), False, person, plural), [participle], False
+        return finite(auxiliary(helper), False, person, plural), [participle], False
     past = of.tense == "past"
     return finite(verb, past, person, plural), [verb.prefix] if verb.prefix else [], True
 
