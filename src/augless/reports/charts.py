@@ -254,9 +254,9 @@ def _name(panel: Panel, series: Sequence[Series], x: Scale, y: Scale) -> None:
             panel.grid.append(Shape(f"lead {one.style}", lead))
 
 
-def short(name: str) -> str:
+def short(name: str, most: int = WORD) -> str:
     """Cut a name that would not fit beside a line."""
-    return name if len(name) <= WORD else name[: WORD - 1].rstrip() + "…"
+    return name if len(name) <= most else name[: most - 1].rstrip() + "…"
 
 
 def apart(places: Sequence[float], top: float, bottom: float, gap: float = LINE) -> list[float]:
@@ -389,7 +389,7 @@ def _effect(panel: Panel, one: Effect, x: Scale, y: float) -> None:
             panel.dots.append(Dot(f"seed {one.style}", x(value), y, title=signed(value, 2)))
         kind = "claimed" if one.mark else "open"
         panel.dots.append(Dot(f"mean {kind} {one.style}", mean, y, 5.5, said))
-    name = short(one.name) if one.mark else one.name[:20]
+    name = short(one.name) if one.mark else short(one.name, 22)
     title = "" if name == one.name else one.name
     text = f"{name} {one.mark}".rstrip()
     panel.labels.append(Label(2, y - 1, text, f"of {one.style}", title=title))

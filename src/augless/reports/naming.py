@@ -51,7 +51,9 @@ def _described(evidence: Evidence, method: str) -> str:
         weight = record.recipe.get("augment.w", 1)
         said.append(f"trained on made pairs too: {augmenter}, each with the weight {weight}")
     if (place := record.weighted_term) is not None:
-        said.append(weighting(record.terms[place].weighting, stated.matches))
+        weights = weighting(record.terms[place].weighting, stated.matches)
+        per_token = record.recipe.get(f"terms.{place}.weighed_by") == "loss-per-token"
+        said.append(f"{weights}, by its loss per token" if per_token else weights)
     elif plain:
         said.append(f"ordinary training: {_WEIGHTINGS['plain']}")
     elif not said:
