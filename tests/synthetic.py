@@ -341,7 +341,6 @@ def row_of(
         baseline=baseline,
         control=control,
         control_name="matched" if role == "method" else None,
-        published=None,
         seconds=1.0,
         samples=1.0,
         failures=failures or {},
