@@ -23,7 +23,7 @@ def test_prepare_prints_what_it_made_and_where(tmp_path):
         "prepare", "toy-de-en", "corpus.train=300", "text.vocabulary.size=400", cwd=tmp_path
     )
     assert done.returncode == 0, done.stderr
-    assert "train          300" in done.stdout
+    assert re.search("^train +300 ", done.stdout, re.MULTILINE)
     folder = tmp_path / done.stdout.strip().split("\n")[-1]
     assert (folder / "manifest.json").exists()
     assert "corpus.train = 300  (command line)" in done.stderr
