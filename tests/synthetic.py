@@ -437,11 +437,7 @@ def gathered_of(*studies, primary="exponential", overall=None, needed=None, comm
     )
     overall = overall or {name: (row.baseline, row.control) for name, row in rows.items()}
     table = trials.Table(
-        title=plan.title,
-        metric=studies[0].metric.name,
         signatures={},
-        corpora=corpora,
-        seeds=plan.seeds,
         rows=[
             trials.Row(
                 method=name,
