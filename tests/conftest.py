@@ -2,12 +2,15 @@
 
 import os
 import shutil
+import signal
 
 import pytest
 from hypothesis import settings
 
 settings.register_profile("steady", deadline=None, derandomize=True, database=None)
 settings.load_profile("steady")
+# A shell may start tests in the background with Ctrl-C ignored, and what they start inherits that.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 
