@@ -320,6 +320,17 @@ def test_what_is_compared_is_the_two_way_model_with_its_sentence_part():
         assert one.sentence_variance == part > 0
 
 
+def test_a_system_apart_does_not_count_for_how_far_others_vary():
+    systems = systems_of(np.random.default_rng(25), 4, model=0.2)
+    compared = metrics.compare(systems, "plain", apart={"b", "c"}, resamples=200)
+    for name, among in (("a", {"plain", "a"}), ("b", {"plain", "a", "b"})):
+        alone = {m: systems[m] for m in NAMES[:4] if m in among}
+        assert compared[name] == metrics.compare(alone, "plain", resamples=200)[name]
+    turned = metrics.compare(systems, "b", apart={"b", "c"}, resamples=200)
+    alone = {m: systems[m] for m in ("plain", "a", "b")}
+    assert turned["a"] == metrics.compare(alone, "b", resamples=200)["a"]
+
+
 def test_one_seed_compares_two_models_and_says_so():
     systems = systems_of(np.random.default_rng(23), 1, effect=0.6)
     one = metrics.compare(systems, "plain", resamples=1000)["a"]

@@ -10,7 +10,8 @@ test set that all of them share,
 
     var(D) = sentence part + 2 s^2 / S,     Student's t of (M - 1)(S - 1) degrees of freedom,
 
-where s^2 is the residual variance of the model, known from *all* methods. The sentence part is the
+where s^2 is the residual variance of the model, known from *all* methods that were trained on the
+same data: others, such as those with augmented data, meet other batches. The sentence part is the
 luck of the test set that all seeds share, and that more seeds do not lessen. With a sentence's
 difference written g_i + e_si as in `significance`, a bootstrap over sentences gives
 (var g + var e / S) / N; the luck e of a seed's own outputs is in s^2 already, so var g / N alone is
@@ -36,7 +37,7 @@ from __future__ import annotations
 
 import bisect
 import math
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, TypeVar
 
@@ -140,13 +141,16 @@ def compare(
     systems: Mapping[str, System],
     baseline: str,
     *,
+    apart: Collection[str] = (),
     alpha: float = 0.05,
     power: float = 0.8,
     resamples: int = 2000,
 ) -> dict[str, Difference]:
     """Compare each system with the baseline on one corpus, not corrected for their number.
 
-    A system is the list of its scores, one per seed, in the same order of seeds.
+    A system is the list of its scores, one per seed, in the same order of seeds. Systems `apart`
+    were trained on other data, so that a seed gives them another luck: they do not count for how
+    far the others vary.
     """
     if baseline not in systems:
         raise BadScores(f"the baseline {baseline!r} is none of {', '.join(systems)}")
@@ -162,12 +166,13 @@ def compare(
         name: sentence_variance(one, theirs, resamples=resamples) for name, one in others.items()
     }
     values = {name: [score.value for score in system] for name, system in systems.items()}
-    return {
-        name: difference(
-            Scores.of(values), name, baseline, sentence_variance=part, alpha=alpha, power=power
+    differences = {}
+    for name, part in shared.items():
+        among = {m: of for m, of in values.items() if m not in apart or m in (name, baseline)}
+        differences[name] = difference(
+            Scores.of(among), name, baseline, sentence_variance=part, alpha=alpha, power=power
         )
-        for name, part in shared.items()
-    }
+    return differences
 
 
 def sentence_variance(a: System, b: System, *, resamples: int = 2000) -> float:

@@ -9,7 +9,7 @@ corpora, where there are several, as a family of their own.
 from __future__ import annotations
 
 import statistics
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal, TypeVar
 
@@ -232,8 +232,9 @@ def _compared(
             if other not in tests:
                 # Those that were scored in the same way, on as many sentences, share the model.
                 systems = {m: whole[c, m] for (c, m), w in ways.items() if c == corpus and w == way}
+                apart = {m for m in systems if _augmented(done[corpus, m].values())}
                 tests[other] = metrics.compare(
-                    systems, other, alpha=LEVEL, power=POWER, resamples=resamples
+                    systems, other, apart=apart, alpha=LEVEL, power=POWER, resamples=resamples
                 )
             contrasts[side, corpus, method] = _contrast(
                 tests[other][method],
@@ -242,6 +243,11 @@ def _compared(
                 {name: faults.get((corpus, name), {}) for name in (method, other)},
             )
     return contrasts
+
+
+def _augmented(records: Iterable[Record]) -> bool:
+    """Tell whether runs were trained on made pairs: they met other batches than plain ones."""
+    return any(record.recipe.get("augment.name") for record in records)
 
 
 def _contrast(
