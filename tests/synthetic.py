@@ -341,7 +341,6 @@ def row_of(
         baseline=baseline,
         control=control,
         control_name="matched" if role == "method" else None,
-        published=None,
         seconds=1.0,
         samples=1.0,
         failures=failures or {},
@@ -438,11 +437,7 @@ def gathered_of(*studies, primary="exponential", overall=None, needed=None, comm
     )
     overall = overall or {name: (row.baseline, row.control) for name, row in rows.items()}
     table = trials.Table(
-        title=plan.title,
-        metric=studies[0].metric.name,
         signatures={},
-        corpora=corpora,
-        seeds=plan.seeds,
         rows=[
             trials.Row(
                 method=name,
