@@ -258,12 +258,15 @@ def test_what_else_a_difference_may_be_is_said():
 def test_more_seeds_are_suggested_where_they_would_show_something():
     unsure = row_of("exponential", baseline=contrast(0.3, **OPEN))
 
-    def suggested(row, seeds):
+    def suggested(row, seeds, command="augless trial demo --jobs 2"):
         needed = {"toy": trials.Needed(effect=0.5, seeds=seeds)}
-        answer = answered(row, needed=needed, command="augless trial demo --jobs 2")
+        answer = answered(row, needed=needed, command=command)
         return [one.line for one in answer.commands]
 
-    assert suggested(unsure, 5) == ["augless trial demo --jobs 2 seeds=[1,2,3,4,5]"]
+    more = ["augless trial demo --jobs 2 seeds=[1,2,3,4,5]"]
+    assert suggested(unsure, 5) == more
+    for earlier in ("seeds=1,2,3", "'seeds=[1,2,3]'"):
+        assert suggested(unsure, 5, f"augless trial demo {earlier} --jobs 2") == more
     assert suggested(unsure, 3) == suggested(unsure, 400) == suggested(unsure, None) == []
     assert suggested(row_of("exponential", baseline=contrast()), 5) == [], "it is shown already"
 

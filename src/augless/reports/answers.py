@@ -332,8 +332,7 @@ def _why_silent(study: Study) -> list[str]:
 
 def _by_characters(evidence: Evidence) -> Iterator[Command]:
     if evidence.plan.metric.startswith("bleu"):
-        line = f"{evidence.trial.command or COMMAND} metric=chrf"
-        yield Command("Compare by characters instead", line)
+        yield Command("Compare by characters instead", _again(evidence, "metric", "chrf"))
 
 
 def _more_seeds(evidence: Evidence, contrast: trials.Contrast) -> Iterator[Command]:
@@ -345,8 +344,14 @@ def _more_seeds(evidence: Evidence, contrast: trials.Contrast) -> Iterator[Comma
     if not told and len(seeds) < wanted <= MOST_SEEDS:
         unused = [seed for seed in range(1, 2 * MOST_SEEDS) if seed not in seeds]
         more = unused[: wanted - len(seeds)]
-        line = f"{evidence.trial.command or COMMAND} seeds=[{','.join(map(str, seeds + more))}]"
+        line = _again(evidence, "seeds", f"[{','.join(map(str, seeds + more))}]")
         yield Command(f"Train {len(more)} more seeds; what is done counts", line)
+
+
+def _again(evidence: Evidence, key: str, value: str) -> str:
+    """Return the command of a trial with another value of a key."""
+    command = re.sub(rf" '?{key}=\S+", "", evidence.trial.command or COMMAND)
+    return f"{command} {key}={value}"
 
 
 # What is missing
