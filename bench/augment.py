@@ -143,11 +143,11 @@ def translated(options: argparse.Namespace, folder: Path) -> None:
     from augless import augmentation, recipes
     from augless.augmentation import making
     from augless.augmentation.augmenter import Line
-    from augless.recipes import following
+    from augless.recipes import following, needing
 
     torch.set_num_threads(1)
     keys = [f"corpus.train={options.pairs}", "training.epochs=2", "training.metric=loss"]
-    resolved = following.reverse(recipes.load("toy-de-en", keys))
+    resolved = needing.reverse(recipes.load("toy-de-en", keys))
     places = {"prepared_root": folder / "data", "runs_root": folder / "runs"}
     run, _ = following.train(resolved, **places, device="cpu")
     corpus = recipes.load("toy-de-en", keys).recipe.corpus

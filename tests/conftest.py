@@ -15,14 +15,14 @@ NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable"
 @pytest.fixture(scope="module")
 def browser():
     sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    found = [os.environ.get("AUGLESS_CHROMIUM"), *map(shutil.which, NAMES)]
-    path = next(filter(None, found), None)
+    paths = [os.environ.get("AUGLESS_CHROMIUM"), *map(shutil.which, NAMES)]
+    path = next(filter(None, paths), None)
     if path is None:
         pytest.skip(f"there is no Chromium on the path: none of {', '.join(NAMES)}")
     with sync_api.sync_playwright() as playwright:
         # A container seldom lets Chromium build its sandbox; the page is our own.
-        found = playwright.chromium.launch(
+        launched = playwright.chromium.launch(
             executable_path=path, args=["--no-sandbox"], timeout=180_000
         )
-        yield found
-        found.close()
+        yield launched
+        launched.close()

@@ -29,13 +29,13 @@ def made(folder, **options):
     return survey.Survey.create(folder, planned(**options))
 
 
-def answer_all(found, scored, *, upto=None):
+def answer_all(made_survey, scored, *, upto=None):
     """Rate texts as `scored(annotator, task, number of the scale)` says."""
-    with found.store() as kept:
-        for one in found.design.annotators:
+    with made_survey.store() as kept:
+        for one in made_survey.design.annotators:
             for place, number in enumerate(one.order[:upto]):
-                task = found.design.tasks[number]
-                scores = [scored(one, task, k) for k in range(len(found.design.scales))]
+                task = made_survey.design.tasks[number]
+                scores = [scored(one, task, k) for k in range(len(made_survey.design.scales))]
                 kept.put(one.id, place, 1, scores, 5.0)
 
 
@@ -45,12 +45,12 @@ PASSWORD = "correct horse"
 class Served:
     """A survey served in a thread of this process."""
 
-    def __init__(self, found, password=None, host="127.0.0.1", url=None):
-        self.found, self.password = found, password
+    def __init__(self, made_survey, password=None, host="127.0.0.1", url=None):
+        self.survey, self.password = made_survey, password
         self.address, listener = serving.bind(serving.Address(host, 0, url), password)
         self.port = self.address.port
-        self.store, self._tokens = found.store(), found.tokens()
-        application = serving.Application(found, self.store, self.address, password)
+        self.store, self._tokens = made_survey.store(), made_survey.tokens()
+        application = serving.Application(made_survey, self.store, self.address, password)
         self._server = serving.server(application)
         self._thread = threading.Thread(target=self._server.run, args=([listener],))
 

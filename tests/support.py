@@ -66,12 +66,12 @@ def until(condition, seconds=240):
 
 def descendants(process):
     """List the processes that a process has started, and those that they have."""
-    found = []
+    children = []
     with contextlib.suppress(OSError):  # it may end meanwhile
         for path in Path(f"/proc/{process}/task").glob("*/children"):
             for child in map(int, path.read_text().split()):
-                found += [child, *descendants(child)]
-    return found
+                children += [child, *descendants(child)]
+    return children
 
 
 def alive(processes):

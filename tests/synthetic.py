@@ -9,10 +9,11 @@ from html.parser import HTMLParser
 from typing import ClassVar
 
 import numpy as np
+import pytest
 
-from augless import metrics, recipes, trials
+from augless import metrics, recipes, reports, trials
 from augless.recipes import following
-from augless.reports import evidence, treatments
+from augless.reports import evidence
 from augless.trials import facts
 from augless.trials.facts import Cost, Spent
 
@@ -124,19 +125,19 @@ def history_of(method, skill, rng, samples=20_000, epochs=8, intervals=40):
             }
         ]
 
-    found = []
+    entries = []
     for k in range(1, intervals + 1):
         share = k / intervals
         place = {"step": k * 50, "samples": int(copies * samples * share), "epoch": 1}
-        found.append({"kind": "interval", **place, "terms": terms(share)})
+        entries.append({"kind": "interval", **place, "terms": terms(share)})
     for k in range(1, epochs + 1):
         share = k / epochs
         score = 33 * (1 - math.exp(-3.4 * share)) + 30 * skill * share + rng.normal(0, 0.25)
         place = {"step": k * 250, "samples": int(copies * samples * share), "epoch": k}
         scores = {"loss": 2.5 - share, "perplexity": math.exp(2.5 - share), "bleu": score}
         logged = {"terms": terms(share), "scores": scores, "clipped": 0.125}
-        found.append({"kind": "epoch", **place, **logged})
-    return found
+        entries.append({"kind": "epoch", **place, **logged})
+    return entries
 
 
 @functools.cache
@@ -231,7 +232,7 @@ def synthetic(
 
 def costs_of(plan, entries, chosen=None):
     """Add up what runs took; back-translation needs another model, and pairs made by it."""
-    found = {}
+    costs = {}
     for method in plan.methods:
         for corpus in plan.recipes:
             results = [
@@ -247,8 +248,8 @@ def costs_of(plan, entries, chosen=None):
             if method == "back-translation":
                 parts["augment"] = Spent(seconds=20.0 * len(results))
                 parts["train"] = Spent(seconds=41.0 * len(results), samples=20_000 * len(results))
-            found.setdefault(method, {})[corpus] = Cost(**parts if results else {})
-    return found
+            costs.setdefault(method, {})[corpus] = Cost(**parts if results else {})
+    return costs
 
 
 class Reader(HTMLParser):
@@ -285,6 +286,20 @@ class Reader(HTMLParser):
 
     def tags(self, name):
         return [attributes for tag, attributes in self.elements if tag == name]
+
+
+def gather(trial):
+    """Compare methods; a hundred test sets drawn tell as much here as two thousand."""
+    with pytest.MonkeyPatch.context() as patch:
+        whole = trials.table
+        patch.setattr(trials, "table", lambda trial: whole(trial, resamples=100))
+        return evidence.gather(trial)
+
+
+def page_of(given, folder):
+    """Write the page of a trial, or of what was gathered of it, and read it."""
+    given = given if isinstance(given, evidence.Evidence) else gather(given)
+    return Reader(reports.report(given, folder).read_text("utf-8"))
 
 
 def contrast(difference=0.8, p=0.01, seeds=None, reach=0.5, detectable=0.6, **changes):
@@ -337,12 +352,24 @@ def row_of(
         style="m0",
         role=role,
         cell=dataclasses.replace(cell, **changes),
+        records=dict.fromkeys(values),
         weighs=weighs,
         matched=matched,
         besides=besides,
         waiting=3 - done - len(failures or {}),
-        treatment=treatment or treatments.Treatment(),
+        treatment=treatment or evidence.Treatment(),
     )
+
+
+def cell_of(table, name, heading):
+    """Return what a table says of a method in a column."""
+    line = next(line for line in table.lines if line.name == name)
+    return line.cells[table.head.index(heading) - 1]
+
+
+def texts_of(line):
+    """Return what stands in a row of a table."""
+    return [cell.text for cell in line.cells]
 
 
 def study_of(*rows, corpus="toy", metric="bleu", plain=None):
@@ -350,9 +377,7 @@ def study_of(*rows, corpus="toy", metric="bleu", plain=None):
     return evidence.Study(
         corpus=corpus,
         metric=metrics.METRICS[metric](),
-        level=0.05,
         rows=rows,
-        records={row.method: dict.fromkeys(row.cell.values) for row in rows},
         sources=(),
         references=(),
     )
@@ -365,7 +390,7 @@ def hostile():
     rng = np.random.default_rng(0)
     sources, references, lengths, hardness = corpus_of(rng, 12)
     texts = [f"{PAYLOAD} {s}" for s in sources], [f"{PAYLOAD} {r}" for r in references]
-    found = synthetic(plan, texts=(*texts, lengths, hardness), failed={("bad & | $_{x}", 1)})
+    trial = synthetic(plan, texts=(*texts, lengths, hardness), failed={("bad & | $_{x}", 1)})
     entries = [
         dataclasses.replace(
             entry,
@@ -379,12 +404,12 @@ def hostile():
                 hypotheses={"test": [f"{PAYLOAD} {k}" for k in range(12)]},
             ),
         )
-        for entry in found.entries
+        for entry in trial.entries
     ]
     failure = trials.Failure(3, PAYLOAD)
     tried = trials.Attempt(values={PAYLOAD: PAYLOAD}, score=None, failure=failure)
     choice = trials.Choice(best=None, by="loss", seeds=(0,), tried=(tried,))
-    return dataclasses.replace(found, entries=entries, chosen={PAYLOAD: {PAYLOAD: choice}})
+    return dataclasses.replace(trial, entries=entries, chosen={PAYLOAD: {PAYLOAD: choice}})
 
 
 def scored_otherwise(record):

@@ -6,8 +6,18 @@ import numpy as np
 import pytest
 
 from augless import metrics, reports, trials
-from augless.reports import answers, evidence, figures, tables, treatments
-from synthetic import Reader, contrast, gathered_of, plan_of, row_of, study_of, synthetic
+from augless.reports import answers, evidence, figures, tables, words
+from synthetic import (
+    cell_of,
+    contrast,
+    gather,
+    gathered_of,
+    page_of,
+    plan_of,
+    row_of,
+    study_of,
+    synthetic,
+)
 
 OPEN = {"p": 0.6}
 ALIKE = {"p": 1.0, "reach": 0.0, "alike": True}
@@ -109,12 +119,12 @@ def test_the_answer_is_about_the_primary_method_whoever_else_is_better():
     ours = row_of("exponential", baseline=contrast(0.2, p=0.7))
     other = row_of("linear", baseline=contrast(-1.0))
     rival = row_of("wd", baseline=contrast(1.5), weighs=False)
-    found = answered(other, ours, rival)
-    assert found.method == "exponential"
-    assert found.sentence == "exponential is not shown to differ from plain."
+    answer = answered(other, ours, rival)
+    assert answer.method == "exponential"
+    assert answer.sentence == "exponential is not shown to differ from plain."
     said = "95 % interval +1.0 to +2.0, p = 0.01"
-    assert f"plain is beaten by wd, +1.5 BLEU ({said}); it weighs no samples." in found.notes
-    assert any(note.startswith("plain is better than linear, ") for note in found.notes)
+    assert f"plain is beaten by wd, +1.5 BLEU ({said}); it weighs no samples." in answer.notes
+    assert any(note.startswith("plain is better than linear, ") for note in answer.notes)
     assert answered(other, ours, primary="linear").sentence == "linear is worse than plain."
     unsure = row_of("wd", baseline=contrast(1.5, p=0.07), weighs=False)
     assert answered(ours, unsure).notes[0].startswith("Most is gained by wd, which weighs no samp")
@@ -122,8 +132,8 @@ def test_the_answer_is_about_the_primary_method_whoever_else_is_better():
 
 def test_a_lower_perplexity_is_better():
     row = row_of("exponential", baseline=contrast(-0.8), control=contrast(-0.5))
-    found = gathered_of(study_of(row, metric="perplexity"))
-    assert answers.of(found).sentence == "exponential beats plain, and its control matched too."
+    evidence = gathered_of(study_of(row, metric="perplexity"))
+    assert answers.of(evidence).sentence == "exponential beats plain, and its control matched too."
 
 
 def several(*differences, p=0.01, between=None):
@@ -142,8 +152,8 @@ def several(*differences, p=0.01, between=None):
 
 
 def test_the_answer_on_several_corpora_is_about_their_mean():
-    found = several(contrast(), contrast(-0.1, **OPEN), contrast(0.0, **ALIKE), between=0.4)
-    said = answers.of(found)
+    evidence = several(contrast(), contrast(-0.1, **OPEN), contrast(0.0, **ALIKE), between=0.4)
+    said = answers.of(evidence)
     assert said.sentence == "exponential beats plain over 3 corpora."
     assert said.numbers[0].startswith(f"{MEASURED} against plain (3 seeds on 3 corpora, their mean")
     assert said.numbers[1] == (
@@ -158,8 +168,8 @@ def test_the_answer_on_several_corpora_is_about_their_mean():
 
 
 def test_a_forest_has_a_row_for_every_corpus_and_diamonds_below():
-    found = several(contrast(), contrast(-2.0), contrast(0.1, **OPEN), between=0.4)
-    (panel,) = figures.forest(found, ["exponential"]).panels
+    evidence = several(contrast(), contrast(-2.0), contrast(0.1, **OPEN), between=0.4)
+    (panel,) = figures.forest(evidence)
     names = [label.text.strip() for label in panel.labels if label.style.startswith("of")]
     assert names == ["0 ▲", "1 ▼", "2", "mean of 3 ▲", "others like these"]
     styles = [shape.style.split()[0] for shape in panel.shapes]
@@ -171,7 +181,7 @@ def test_a_forest_has_a_row_for_every_corpus_and_diamonds_below():
     zero = next(shape.path for shape in panel.grid if shape.style == "rule")
     left = float(panel.shapes[1].path.split("L")[1].split()[0])
     assert left < float(zero[1:].split()[0]), "all of -2.5 to -1.5 is left of 0"
-    assert figures.forest(gathered_of(found.studies[0]), ["exponential"]) is None
+    assert figures.forest(gathered_of(evidence.studies[0])) == []
 
 
 def test_failures_and_missing_runs_are_said():
@@ -189,57 +199,59 @@ def low(score, other, corpus="toy", **changes):
 
 
 def test_a_bleu_near_nothing_gives_no_answer_but_advice():
-    found = answers.of(gathered_of(low(0.32, 0.33), command="augless trial demo"))
-    assert found.sentence == "There is no answer: BLEU is too near 0 to tell methods apart."
-    assert found.numbers[0] == "plain has a BLEU of 0.32."
-    assert "too short or too free" in found.numbers[1] and "Train longer" in found.numbers[1]
-    assert [one.line for one in found.commands] == ["augless trial demo metric=chrf"]
-    assert found.method == "exponential"
+    answer = answers.of(gathered_of(low(0.32, 0.33), command="augless trial demo"))
+    assert answer.sentence == "There is no answer: BLEU is too near 0 to tell methods apart."
+    assert answer.numbers[0] == "plain has a BLEU of 0.32."
+    assert "too short or too free" in answer.numbers[1] and "Train longer" in answer.numbers[1]
+    assert [one.line for one in answer.commands] == ["augless trial demo metric=chrf"]
+    assert answer.method == "exponential"
     both = gathered_of(
         low(0.0, 0.0),
         low(40.0, 40.8, "other"),
         overall={"exponential": (contrast(), None)},
     )
-    found = answers.of(both)
-    assert found.sentence.startswith("exponential beats plain on ")
-    assert found.notes[0] == "On toy: plain has a BLEU of 0.00."
-    found = answers.of(gathered_of(low(0.5, 30.0)))
-    assert found.sentence == "exponential beats plain."
-    assert "plain has a BLEU near 0 (0.50), where it says little." in found.notes
+    answer = answers.of(both)
+    assert answer.sentence.startswith("exponential beats plain on ")
+    assert answer.notes[0] == "On toy: plain has a BLEU of 0.00."
+    answer = answers.of(gathered_of(low(0.5, 30.0)))
+    assert answer.sentence == "exponential beats plain."
+    assert "plain has a BLEU near 0 (0.50), where it says little." in answer.notes
     for score, mark in ((0.32, ""), (40.0, "▲")):
         gathered = gathered_of(low(score, score))
-        assert tables.tables(gathered)[0].lines[1].baseline.mark == mark
-        mean = figures.differences(gathered.studies[0]).panels[0].dots[-1]
+        table = tables.results(gathered, gathered.studies[0])
+        assert cell_of(table, "exponential", "against plain").text.endswith(mark or "+0.010")
+        mean = figures.differences(gathered.studies[0])[0].dots[-1]
         assert ("claimed" in mean.style) == bool(mark)
 
 
 def test_degenerate_outputs_are_shown_and_never_called_better():
     constant = {1: "100 outputs have only 1 different lines, such as 'a'"}
-    found = answers.of(gathered_of(low(40.0, 48.0, faults=constant)))
-    assert found.sentence == (
+    answer = answers.of(gathered_of(low(40.0, 48.0, faults=constant)))
+    assert answer.sentence == (
         "There is no answer: the outputs are empty, constant or endless repetitions."
     )
-    assert found.numbers[0] == f"plain, seed 1: {constant[1]}."
-    assert found.numbers[-1].startswith("Train longer, on more data")
+    assert answer.numbers[0] == f"plain, seed 1: {constant[1]}."
+    assert answer.numbers[-1].startswith("Train longer, on more data")
     row = row_of("exponential", baseline=contrast())
     fault = f"linear, seed 1: {constant[1]}"
     broken = row_of("linear", baseline=contrast(5.0, fault=fault), faults=constant)
     gathered = gathered_of(study_of(row, broken))
     assert answers.of(gathered).sentence == "exponential beats plain."
     assert answers.of(gathered).notes == (f"Nothing is claimed of linear: {constant[1]} (seed 1).",)
-    shown = tables.tables(gathered)[0].lines[2].baseline
-    assert (shown.mark, shown.said[-1]) == ("", "degenerate outputs")
+    table = tables.results(gathered, gathered.studies[0])
+    shown = cell_of(table, "linear", "against plain")
+    assert (shown.text, shown.small[-1]) == ("+5.00", "degenerate outputs")
 
 
 def test_what_else_a_difference_may_be_is_said():
-    faint = treatments.Treatment(spread=0.012, shares=(0.997, 0.003), clipped=0.8)
+    faint = evidence.Treatment(spread=0.012, shares=(0.997, 0.003), clipped=0.8)
     row = row_of("exponential", baseline=contrast(), besides=True, treatment=faint)
     notes = answered(row).notes
     assert notes[0].startswith("exponential differs from plain in more than its weights")
     assert notes[1] == "The treatment was faint: weights of exponential vary by 1.2% of their mean."
     assert notes[2].startswith("Term 2 of exponential makes only 0.30% of the gradient")
     assert notes[3].startswith("80% of the steps of exponential were clipped, which undoes")
-    strong = treatments.Treatment(spread=0.3, shares=(0.9, 0.1), clipped=0.1)
+    strong = evidence.Treatment(spread=0.3, shares=(0.9, 0.1), clipped=0.1)
     assert answered(row_of("exponential", baseline=contrast(), treatment=strong)).notes == ()
 
 
@@ -248,8 +260,8 @@ def test_more_seeds_are_suggested_where_they_would_show_something():
 
     def suggested(row, seeds):
         needed = {"toy": trials.Needed(effect=0.5, seeds=seeds)}
-        found = answered(row, needed=needed, command="augless trial demo --jobs 2")
-        return [one.line for one in found.commands]
+        answer = answered(row, needed=needed, command="augless trial demo --jobs 2")
+        return [one.line for one in answer.commands]
 
     assert suggested(unsure, 5) == ["augless trial demo --jobs 2 seeds=[1,2,3,4,5]"]
     assert suggested(unsure, 3) == suggested(unsure, 400) == suggested(unsure, None) == []
@@ -257,7 +269,7 @@ def test_more_seeds_are_suggested_where_they_would_show_something():
 
 
 def test_no_rounding_crosses_the_level_or_makes_something_nothing():
-    shown = [answers.probability(p) for p in (0.0496, 0.0504, 0.05, 0.04, 0.049999, 0.0004, 0.3)]
+    shown = [words.probability(p) for p in (0.0496, 0.0504, 0.05, 0.04, 0.049999, 0.0004, 0.3)]
     values = ["= 0.0496", "= 0.0504", "= 0.05", "= 0.04", "= 0.049999", "< 0.001", "= 0.30"]
     assert shown == [f"p {value}" for value in values]
     study = study_of(row_of("linear"))
@@ -269,7 +281,7 @@ def test_perfect_words_that_bleu_cannot_score_are_not_called_unlearnt(tmp_path):
     words = [f"dog{k}" for k in range(12)]
     texts = (["Hund"] * 12, words, np.ones(12, int), np.zeros(12))
     trial = synthetic(plan_of(("plain", "linear"), seeds=(1,)), texts=texts)
-    page = Reader(reports.report(trial, tmp_path).read_text("utf-8")).text
+    page = page_of(trial, tmp_path).text
     assert "There is no answer: BLEU is too near 0" in page
     assert "augless trial PLAN metric=chrf" in page and "hardly" not in page.split("may mean")[0]
 
@@ -277,11 +289,9 @@ def test_perfect_words_that_bleu_cannot_score_are_not_called_unlearnt(tmp_path):
 def test_a_method_alone_is_compared_with_nothing(tmp_path):
     trial = synthetic(plan_of(("plain",), seeds=(1, 2)), sentences=20)
     expected = "There is nothing to compare with: plain is the only method."
-    assert reports.summary(trial)["sentence"] == expected
-    assert expected in Reader(reports.report(trial, tmp_path).read_text("utf-8")).text
-    rows = evidence.gather(
-        synthetic(plan_of(("plain", "matched", "exponential"), seeds=(1,)), sentences=20)
-    )
+    assert reports.summary(gather(trial))["sentence"] == expected
+    assert expected in page_of(trial, tmp_path).text
+    rows = gather(synthetic(plan_of(("plain", "matched", "exponential"), seeds=(1,)), sentences=20))
     study = study_of(rows.studies[0].rows[1], plain=rows.studies[0].rows[0])
     assert answers.of(gathered_of(study)).sentence.endswith("plain is alone with controls.")
 
@@ -297,14 +307,14 @@ def test_a_method_alone_is_compared_with_nothing(tmp_path):
     ],
 )
 def test_without_a_comparison_there_is_no_answer_and_the_page_says_why(plain, row, sentence):
-    found = answers.of(gathered_of(study_of(row, plain=plain)))
-    assert found.sentence.startswith("There is no answer") and sentence in found.sentence
-    assert found.method is None
+    answer = answers.of(gathered_of(study_of(row, plain=plain)))
+    assert answer.sentence.startswith("There is no answer") and sentence in answer.sentence
+    assert answer.method is None
 
 
 def test_a_primary_method_that_failed_leaves_what_others_show():
     broken = row_of("exponential", failures={1: "killed"}, done=2)
     other = row_of("linear", baseline=contrast(-1.0))
-    found = answered(broken, other)
-    assert found.sentence == "There is no answer yet: exponential cannot be compared with plain."
-    assert found.notes[0].startswith("plain is better than linear")
+    answer = answered(broken, other)
+    assert answer.sentence == "There is no answer yet: exponential cannot be compared with plain."
+    assert answer.notes[0].startswith("plain is better than linear")

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 import augless
 import tiny
-from augless import corpora, decoding, runs
+from augless import augmentation, corpora, decoding, runs
 from augless.augmentation import (
     AUGMENTERS,
     BadAugmentation,
@@ -383,6 +383,15 @@ def test_a_run_of_the_wrong_direction_is_refused(reverse, tmp_path):
     trip = AUGMENTERS["round-trip"](there=str(reverse), back=str(reverse), side="source")
     with pytest.raises(BadAugmentation, match="reads en, and the corpus has de"):
         augment(trip, TOY, tmp_path / "out", writer=augless.load)
+    both = AUGMENTERS["round-trip"](there=str(reverse), back=str(reverse))
+    dialogue = corpora.CORPORA["toy-dialogue"](train=10, valid=2, test=2)
+    with pytest.raises(BadAugmentation, match=r"goes from en to de, and .* from en to de: that is"):
+        augment(both, dialogue, tmp_path / "out", writer=augless.load)
+    wanted = replace(both, there={"recipe": "toy-de-en"})
+    with pytest.raises(BadAugmentation, match="the model there goes from en to fr"):
+        wanted.check(dialogue.languages, {"model there": ("en", "fr")})
+    with pytest.raises(BadAugmentation, match=r"needs a trained run: the model there$"):
+        augment(wanted, dialogue, tmp_path / "out", writer=augless.load)
     with pytest.raises(runs.BadRun, match="holds no run"):
         augment(replace(augmenter, run=tmp_path), TOY, tmp_path / "out", writer=augless.load)
     assert not (tmp_path / "out").exists()
@@ -412,6 +421,31 @@ def test_a_round_trip_takes_hugging_face_models_on_both_sides(translation, tmp_p
     for row in made:
         assert row["de"] != pairs[row["of"]].source and row["en"] != pairs[row["of"]].target
         assert "\n" not in row["de"] + row["en"]
+
+
+def test_a_tokenised_corpus_makes_the_trip_as_text_and_comes_back_tokenised(monkeypatch):
+    seen = []
+
+    def translator(name, *_):
+        def translate(lines, keys):
+            seen.append(list(lines))
+            return [[line.upper()] for line in lines]
+
+        return translate
+
+    monkeypatch.setattr(
+        augmentation.RoundTrip, "_translator", lambda self, *given: translator(*given)
+    )
+    lines = [Line("i 'm here , you know .", (1, 0, 0))]
+    for tokenised, read, written in (
+        ("en", "i'm here, you know.", "I 'M HERE , YOU KNOW ."),
+        ("", "i 'm here , you know .", "I 'M HERE , YOU KNOW ."),
+    ):
+        seen.clear()
+        trip = augmentation.RoundTrip(there="a", back="b", tokenised=tokenised)
+        with trip.open(None) as rewrite:
+            assert rewrite(lines) == [[written]]
+        assert seen[0] == [read]
 
 
 @pytest.mark.parametrize("kind", ["translation", "chat"])

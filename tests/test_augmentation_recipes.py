@@ -7,7 +7,7 @@ import pytest
 
 import augless
 from augless import augmentation, data, recipes, runs
-from augless.recipes import following
+from augless.recipes import following, needing
 
 SMALL = (
     "corpus.train=60",
@@ -171,16 +171,18 @@ def test_a_run_that_augmented_can_generate(edited):
 
 def test_back_translation_needs_a_plain_run_of_the_other_direction():
     resolved = load(*BACK, *LAW, "seed=5")
-    (need,) = following.needs(resolved)
+    ((name, need),) = needing.needs(resolved).items()
     ours, reverse = resolved.recipe, need.recipe
+    assert name == "reverse model"
     assert reverse.corpus.languages == ("en", "de") and reverse.augment is None
     assert (reverse.model, reverse.text) == (ours.model, ours.text)
     assert reverse.training == ours.training
     assert [type(term.weighting).__name__ for term in reverse.terms] == ["Plain"]
-    seeds = {following.needs(load(*BACK, f"seed={n}"))[0].recipe.seed for n in range(9)}
+    needs = [needing.needs(load(*BACK, f"seed={n}"))[name] for n in range(9)]
+    seeds = {one.recipe.seed for one in needs}
     assert len({*seeds, *range(9)}) == 18  # none is another's
     assert need.values["seed"] == reverse.seed and need.values["terms.0.weighting.name"] == "plain"
-    assert following.needs(load(*EDITS)) == following.needs(load()) == ()
+    assert needing.needs(load(*EDITS)) == needing.needs(load()) == {}
 
 
 def test_back_translation_trains_the_reverse_model_and_says_what_it_cost(back):
@@ -193,7 +195,7 @@ def test_back_translation_trains_the_reverse_model_and_says_what_it_cost(back):
     assert needed["rewriting"]["samples"] == 60 and needed["rewriting"]["seconds"] >= 0
     epochs = [record for record in run.metrics() if record["kind"] == "epoch"]
     assert [record["needed"] for record in epochs] == [needed, needed]
-    assert ("training a model from en to de first", 0, None) in told
+    assert ("training the reverse model first, from en to de", 0, None) in told
     (name,) = made_files(folder)
     assert name.startswith("toy-de-en-back-translation-")
 
@@ -235,7 +237,7 @@ def test_parts_can_be_done_one_by_one(back, tmp_path):
     """As the jobs of a trial do them."""
     folder, run, _ = back
     resolved = load(*BACK, *LAW)
-    for need in following.needs(resolved):
+    for need in needing.needs(resolved).values():
         _, finished = train(need, tmp_path)
         assert finished
     places = {"prepared_root": tmp_path / "data", "runs_root": tmp_path / "runs"}

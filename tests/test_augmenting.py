@@ -92,7 +92,7 @@ def test_back_translation_is_one_command_and_neighbours_are_measured_under_a_run
         "augment", "back-translation", *CORPUS, *MODEL, "search.max_ratio=1.0", "--out", "back"
     )
     assert code == 0, err
-    assert "training a model from en to de first" in err
+    assert "training the reverse model first, from en to de" in err
     (reverse,) = (tmp_path / "runs").iterdir()
     assert reverse.name.startswith("toy-de-en-reverse-")
     assert run("train", *CORPUS, *MODEL, "--run", "run")[0] == 0
@@ -120,8 +120,8 @@ def test_training_with_augmentation_says_what_it_needed(run):
 def refused(run, folder, code, *arguments):
     """Run a command that must be refused, and return what it said."""
     before = sorted(path for path in folder.rglob("*") if path.is_file())
-    found, out, err = run(*arguments)
-    assert found == code and out == "", err
+    ended, out, err = run(*arguments)
+    assert ended == code and out == "", err
     lines = [line for line in err.split("\n") if line]
     start = next(i for i, line in enumerate(lines) if line.startswith("augless: "))
     assert len(lines) - start <= 3 and "Traceback" not in err
@@ -190,10 +190,29 @@ def test_an_endpoint_that_refuses(run, tmp_path):
         (("word-edits", *CORPUS, "rate=2"), "rate is 2"),
         (("word-edits", *CORPUS, "rate"), "is not key=value"),
         (("round-trip", *CORPUS, "back=x"), "there is not given"),
+        (("round-trip", *CORPUS, "there.epochs=1", "back=x"), "it must be a run, a model, or {rec"),
     ],
 )
 def test_a_mistyped_knob(run, tmp_path, arguments, said):
     assert said in refused(run, tmp_path, 2, "augment", *arguments, "--out", "out")
+
+
+def test_a_round_trip_trains_its_models_first_if_they_are_recipes(run, tmp_path):
+    dialogue = ("toy-dialogue", *CORPUS[1:])
+    models = [
+        *(f"there.{one}" for one in ("recipe=toy-de-en", "corpus.languages=en,de")),
+        "back.recipe=toy-de-en",
+        *(f"{way}.{one}" for way in ("there", "back") for one in (*CORPUS[1:], *MODEL)),
+    ]
+    code, out, err = run("augment", "round-trip", *dialogue, *models, "size=2", "--out", "trip")
+    assert code == 0, err
+    first = err.index("training the model there first, from en to de")
+    assert first < err.index("training the model back first, from de to en")
+    assert len([*(tmp_path / "runs").glob("toy-de-en-*")]) == 2 and "40 original" in out
+    turned = [one.replace("en,de", "de,en") for one in models]
+    said = refused(run, tmp_path, 2, "augment", "round-trip", *dialogue, *turned, "--out", "out")
+    assert "the model there goes from de to en, and the model back from de to en" in said
+    assert len([*(tmp_path / "runs").iterdir()]) == 2, "nothing is trained for nothing"
 
 
 def test_a_folder_that_holds_no_made_pairs_is_no_neighbours(run, tmp_path):

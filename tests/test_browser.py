@@ -10,20 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from augless import reports, trials
-from augless.reports import answers, evidence
-from synthetic import hostile, plan_of, synthetic
+from augless import reports
+from augless.reports import answers
+from synthetic import gather, hostile, plan_of, synthetic
 
 SCREENS = ("desk", "phone")
 SIZES = {"desk": (1200, 900), "phone": (390, 844), "paper": (673, 1000)}
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _quick():
-    with pytest.MonkeyPatch.context() as patch:
-        whole = trials.table
-        patch.setattr(trials, "table", lambda trial: whole(trial, resamples=100))
-        yield
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +26,7 @@ def trial():
 
 @pytest.fixture(scope="module")
 def path(trial, tmp_path_factory):
-    return reports.report(trial, tmp_path_factory.mktemp("report"))
+    return reports.report(gather(trial), tmp_path_factory.mktemp("report"))
 
 
 class Visit:
@@ -79,7 +71,7 @@ def test_the_page_renders(browser, path, trial, shots, size, scheme):
         wide = page.evaluate("document.documentElement.scrollWidth - window.innerWidth")
         assert wide <= 0
         answer = page.locator("#answer")
-        sentence = answers.of(evidence.gather(trial)).sentence
+        sentence = answers.of(gather(trial)).sentence
         assert answer.is_visible() and answer.inner_text() == sentence
         box = answer.bounding_box()
         assert box["y"] + box["height"] < SIZES[size][1], "the answer is not on the first screen"
@@ -96,14 +88,14 @@ def luminance(colour):
 # A colour as numbers: a canvas knows every way in which CSS writes one.
 COLOURS = """([what, property]) => {
   const canvas = document.createElement("canvas").getContext("2d");
-  const found = new Set();
+  const colours = new Set();
   for (const element of document.querySelectorAll(what)) {
     canvas.fillStyle = getComputedStyle(element)[property];
     canvas.fillRect(0, 0, 1, 1);
     const [r, g, b] = canvas.getImageData(0, 0, 1, 1).data;
-    found.add(`rgb(${r}, ${g}, ${b})`);
+    colours.add(`rgb(${r}, ${g}, ${b})`);
   }
-  return [...found];
+  return [...colours];
 }"""
 
 
@@ -151,7 +143,7 @@ def test_nothing_on_a_phone_is_cut_off_that_cannot_be_scrolled_to(browser, path)
 
 def test_a_command_is_copied_by_its_button(browser, trial, tmp_path):
     command = "augless trial 'a plan' seeds=[1,2]"
-    path = reports.report(dataclasses.replace(trial, command=command), tmp_path)
+    path = reports.report(gather(dataclasses.replace(trial, command=command)), tmp_path)
     with Visit(browser, path, "desk") as visit:
         visit.context.grant_permissions(["clipboard-read", "clipboard-write"])
         button = visit.page.locator("button.copy").last
@@ -221,7 +213,7 @@ def test_a_table_that_goes_on_shows_it_at_its_side(browser, path, scheme):
         page = visit.page
         (colour,) = page.evaluate(COLOURS, ["body", "backgroundColor"])
         paper = int(colour.strip("rgb()").split(",")[0])
-        region = page.locator(".scroll[aria-label^='Table of']").first
+        region = page.locator(".scroll[aria-label='Table: toy-de-en']").first
         width, whole = region.evaluate("e => [e.clientWidth, e.scrollWidth]")
         assert whole > width + 50
         sides = {}
@@ -234,7 +226,7 @@ def test_a_table_that_goes_on_shows_it_at_its_side(browser, path, scheme):
 
 @pytest.mark.parametrize("size", SCREENS)
 def test_hostile_text_stays_text(browser, tmp_path, size):
-    with Visit(browser, reports.report(hostile(), tmp_path), size) as visit:
+    with Visit(browser, reports.report(gather(hostile()), tmp_path), size) as visit:
         assert visit.complaints == []
         assert [url for url in visit.requests if not url.startswith("data:")] == [visit.url]
         assert visit.page.evaluate("document.querySelectorAll('script').length") == 1

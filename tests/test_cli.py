@@ -4,9 +4,15 @@ import re
 import signal
 import subprocess
 import sys
+from pathlib import Path
+from typing import Annotated
 
 import pytest
+import typer
+from typer.testing import CliRunner
 
+from augless.cli import options
+from augless.knobs import AtLeast, Within
 from support import augless, on_a_terminal, own_files
 
 SIZE = "text.vocabulary.size=60"
@@ -175,6 +181,32 @@ def test_help_starts_with_examples_and_needs_no_torch(tmp_path):
     assert "augless prepare toy-de-en" in done.stdout
     script = "import sys, augless.cli; assert 'torch' not in sys.modules"
     subprocess.run([sys.executable, "-c", script], check=True)
+
+
+def test_a_verb_says_its_options_as_knobs_are_said():
+    app, said = typer.Typer(rich_markup_mode=None), []
+
+    @options.verb(app)
+    def shout(
+        word: Annotated[str, "What to shout."],
+        *,
+        times: Annotated[int, "How often.", Within(1, 3)] = 1,
+        after: Annotated[float, "Seconds before.", AtLeast(0)] = 0.0,
+        very_loud: Annotated[bool, "Louder."] = False,
+        to: Annotated[Path | None, "Where to.", "--to", "-t", "FOLDER"] = None,
+    ) -> None:
+        said.append((word, times, after, very_loud, to))
+
+    invoke = CliRunner().invoke
+    assert invoke(app, ["ho", "--times", "3", "--very-loud", "-t", "x"]).exit_code == 0
+    assert said == [("ho", 3, 0.0, True, Path("x"))]
+    for wrong in (["ho", "--times", "4"], ["ho", "--after", "-1"], ["ho", "--no-very-loud"], []):
+        assert invoke(app, wrong).exit_code == 2 and len(said) == 1
+    shown = invoke(app, ["--help"]).output
+    for text in ("What to shout.", "How often.", "--very-loud", "-t, --to FOLDER"):
+        assert text in shown
+    shout("ha", times=9)
+    assert said[-1] == ("ha", 9, 0.0, False, None), "it is a function like any other"
 
 
 def test_no_connection_is_attempted(tmp_path):

@@ -7,34 +7,31 @@ import re
 
 import pytest
 
-from augless import reports, trials
-from augless.reports import advice, charts, costs, evidence, scatter
+from augless import reports
+from augless.reports import advice, charts, costs
 from augless.trials.facts import Cost, Spent
 from synthetic import (
     METHODS,
     PAYLOAD,
     Reader,
     contrast,
+    gather,
     gathered_of,
     hostile,
+    page_of,
     plan_of,
     row_of,
     study_of,
     synthetic,
+    texts_of,
 )
 
 TIMES = "\N{MULTIPLICATION SIGN}"
 
 
-@pytest.fixture(autouse=True)
-def _quick(monkeypatch):
-    whole = trials.table
-    monkeypatch.setattr(trials, "table", lambda trial: whole(trial, resamples=100))
-
-
 @pytest.fixture(scope="module")
-def trial():
-    return synthetic()
+def gathered_trial():
+    return gather(synthetic())
 
 
 def spent(seconds, samples=0, **parts):
@@ -43,21 +40,21 @@ def spent(seconds, samples=0, **parts):
 
 def gathered(*rows, seconds, plain=None, metric="bleu", **changes):
     """Evidence of one corpus, on which the baseline took 100 seconds if nothing else is said."""
-    found = gathered_of(study_of(*rows, plain=plain, metric=metric), **changes)
+    evidence = gathered_of(study_of(*rows, plain=plain, metric=metric), **changes)
     known = {m: spent(s) for m, s in {"plain": 100.0, **seconds}.items()}
-    return dataclasses.replace(found, trial=dataclasses.replace(found.trial, costs=known))
+    return dataclasses.replace(evidence, trial=dataclasses.replace(evidence.trial, costs=known))
 
 
 # The table
 
 
-def test_the_table_counts_all_that_a_method_needs(trial):
-    found = evidence.gather(trial)
-    table = costs.table(found, found.studies[0])
+def test_the_table_counts_all_that_a_method_needs(gathered_trial):
+    evidence = gathered_trial
+    table = costs.table(evidence, evidence.studies[0])
     parts = ["own training", "preparing", "augmentation", "other models", "tuning"]
     totals = ["seconds in all", "time / plain", "samples in all", "samples / plain"]
-    assert table.names == totals + parts
-    rows = {row.method: row.cells for row in table.rows}
+    assert table.head == ["Method", *totals, *parts]
+    rows = {line.name: texts_of(line) for line in table.lines}
     assert list(rows) == list(METHODS)
     plain, back = 3 * 41.5 + 6 + 1.5, 3 * 83 + 6 + 1.5 + 3 * 61
     assert rows["plain"] == ["132", "1.00", "60,000", "1.00", "130", "1.5", "0", "0", "0"]
@@ -68,53 +65,60 @@ def test_the_table_counts_all_that_a_method_needs(trial):
 
 
 def test_parts_that_nothing_was_spent_on_have_no_column():
-    found = gathered(row_of("exponential", baseline=contrast()), seconds={"exponential": 150.0})
-    table = costs.table(found, found.studies[0])
-    assert table.names[4:] == ["own training"]
-    assert [row.cells[1] for row in table.rows] == ["1.00", "1.50"]
-    nothing = dataclasses.replace(found, trial=dataclasses.replace(found.trial, costs={}))
+    evidence = gathered(row_of("exponential", baseline=contrast()), seconds={"exponential": 150.0})
+    table = costs.table(evidence, evidence.studies[0])
+    assert table.head[5:] == ["own training"]
+    assert [line.cells[1].text for line in table.lines] == ["1.00", "1.50"]
+    nothing = dataclasses.replace(evidence, trial=dataclasses.replace(evidence.trial, costs={}))
     assert costs.table(nothing, nothing.studies[0]) is None
-    assert costs.figure(nothing, nothing.studies[0]) is None
+    assert costs.figure(nothing, nothing.studies[0]) == []
     assert costs.line(nothing) == "" and advice.of(nothing) is None
 
 
 def test_unfinished_methods_are_not_compared_by_their_cost():
     plan = plan_of(("plain", "matched", "exponential"), seeds=(1, 2))
-    found = evidence.gather(synthetic(plan, failed={("exponential", 2)}, sentences=30))
-    table = costs.table(found, found.studies[0])
-    row = next(row for row in table.rows if row.method == "exponential")
-    assert row.seeds == "1 of 2 seeds" and row.cells[1] == row.cells[3] == ""
+    evidence = gather(synthetic(plan, failed={("exponential", 2)}, sentences=30))
+    table = costs.table(evidence, evidence.studies[0])
+    line = next(line for line in table.lines if line.name == "exponential")
+    assert line.cells[0].line.endswith(" [1 of 2 seeds]")
+    assert line.cells[1].text == line.cells[3].text == ""
     assert "What failed runs took is not known." in table.legend
-    drawn = costs.figure(found, found.studies[0])
-    assert not any(label.text == "exponential" for label in drawn.panels[0].labels)
-    assert "exponential" not in costs.line(found)
+    (panel,) = costs.figure(evidence, evidence.studies[0])
+    assert not any(label.text == "exponential" for label in panel.labels)
+    assert "exponential" not in costs.line(evidence)
 
 
-def test_every_format_has_the_cost_and_the_advice(trial, tmp_path):
-    sentence = advice.of(evidence.gather(trial)).sentence
-    page = Reader(reports.report(trial, tmp_path).read_text("utf-8")).text
+def test_every_format_has_the_cost_and_the_advice(gathered_trial, tmp_path):
+    sentence = advice.of(gathered_trial).sentence
+    page = page_of(gathered_trial, tmp_path).text
     assert page.count(sentence) == 2 and "BLEU against total time" in page
-    assert sentence in reports.text(trial)
-    for text in (page, reports.markdown(trial), reports.latex(trial)):
+    assert sentence in reports.text(gathered_trial)
+    for text in (
+        page,
+        reports.markdown(gathered_trial),
+        reports.latex(gathered_trial),
+    ):
         assert "other models" in text and "180,000" in text and "seconds in all" in text
-    row = reports.summary(trial)["corpora"]["toy-de-en"]["back-translation"]["cost"]
+    row = reports.summary(gathered_trial)["corpora"]["toy-de-en"]["back-translation"]["cost"]
     assert row["train"] == {"seconds": 123.0, "samples": 60_000} and row["complete"]
     assert row["total"]["seconds"] == pytest.approx(439.5) and row["sample_ratio"] == 3
-    told = reports.summary(trial)["advice"]
+    told = reports.summary(gathered_trial)["advice"]
     assert told["sentence"] == sentence and told["take"] == told["best"] == "back-translation"
-    lines = csv.DictReader(io.StringIO(reports.csv(trial)))
+    lines = csv.DictReader(io.StringIO(reports.csv(gathered_trial)))
     row = next(one for one in lines if one["method"] == "back-translation")
     assert float(row["cost_total_seconds"]) == pytest.approx(439.5)
     assert row["cost_augment_seconds"] == "60.0" and row["cost_sample_ratio"] == "3.0"
 
 
-def test_the_terminal_has_the_times_in_a_line(trial):
-    line = costs.line(evidence.gather(trial))
+def test_the_terminal_has_the_times_in_a_line(gathered_trial):
+    line = costs.line(gathered_trial)
     assert line.startswith("Time with all that it needs: plain 132 s, others from ")
     assert line.endswith(f"{TIMES} to back-translation 3.3{TIMES}.") and len(line) < costs.LONGEST
-    assert line in reports.text(trial)
-    found = gathered(row_of("exponential", baseline=contrast()), seconds={"exponential": 7500.0})
-    assert costs.line(found) == f"Time with all that it needs: plain 100 s, exponential 75{TIMES}."
+    assert line in reports.text(gathered_trial)
+    evidence = gathered(row_of("exponential", baseline=contrast()), seconds={"exponential": 7500.0})
+    assert (
+        costs.line(evidence) == f"Time with all that it needs: plain 100 s, exponential 75{TIMES}."
+    )
 
 
 @pytest.mark.parametrize(
@@ -125,43 +129,34 @@ def test_times_are_written_as_one_says_them(seconds, said):
 
 
 def test_names_from_outside_are_text_in_costs_and_advice_too(tmp_path):
-    trial = hostile()
-    content = reports.report(trial, tmp_path).read_text("utf-8")
+    evidence = gather(hostile())
+    content = reports.report(evidence, tmp_path).read_text("utf-8")
     section = content.split('aria-labelledby="cost"')[1].split("</section>")[0]
     read = Reader(f"<div{section.split('>', 1)[0]}>{section.split('>', 1)[1]}</div>")
     assert read.text.count(PAYLOAD) >= 2 and not read.tags("script") and not read.tags("img")
     assert "No method can be advised: one seed says nothing about a method." in read.text
-    assert "<script>" not in reports.markdown(trial) and "\x1b" not in reports.text(trial)
+    assert "<script>" not in reports.markdown(evidence) and "\x1b" not in reports.text(evidence)
 
 
 # The picture
 
 
-def point(name, seconds, score, reach=None, filled=False):
-    ends = (None, None) if reach is None else (score - reach, score + reach)
-    return scatter.Point(
-        style="m0",
-        name=name,
-        seconds=seconds,
-        score=score,
-        low=ends[0],
-        high=ends[1],
-        filled=filled,
-        said=f"{name} said",
-    )
-
-
-def drawn(*points, level=30.0):
-    return scatter.points(points, title="t", description="d", y_name="BLEU", level=level)
+def drawn(seconds, **contrasts):
+    """The picture of methods that took so long; those that differ are given with their contrast."""
+    names = [name for name in seconds if name != "plain"]
+    rows = [row_of(name, baseline=contrasts.get(name)) for name in names]
+    evidence = gathered(*rows, seconds=seconds)
+    (panel,) = costs.figure(evidence, evidence.studies[0])
+    return panel
 
 
 def test_times_far_apart_are_drawn_on_a_logarithmic_axis():
-    panel = drawn(point("a", 20, 30), point("b", 200, 31, 1.0, True), point("c", 2000, 32))
+    panel = drawn({"plain": 20, "b": 200, "c": 2000}, b=contrast())
     first, second, third = sorted(dot.x for dot in panel.dots)
     assert second - first == pytest.approx(third - second)
     ticks = [label.text for label in panel.labels if label.anchor == "middle"]
     assert ticks == ["0.5", "1", "2", "5", "10", "20", "minutes in all"]
-    near = drawn(point("a", 10, 30), point("b", 20, 31), point("c", 30, 32))
+    near = drawn({"plain": 10, "b": 20, "c": 30})
     first, second, third = sorted(dot.x for dot in near.dots)
     assert second - first == pytest.approx(third - second)
     ticks = [label.text for label in near.labels if label.anchor == "middle"]
@@ -169,37 +164,39 @@ def test_times_far_apart_are_drawn_on_a_logarithmic_axis():
 
 
 def test_every_point_has_its_interval_its_name_and_what_it_says():
-    panel = drawn(point("plain", 100, 30), point("law", 101, 31, 2.0, True))
+    panel = drawn({"plain": 100, "law": 101}, law=contrast())
     assert {label.text for label in panel.labels} >= {"plain", "law", "BLEU"}
-    assert len(panel.shapes) == 1 and panel.shapes[0].title == "law said"
+    assert len(panel.shapes) == 1 and panel.shapes[0].title == "law: 40.00 BLEU, 101 s"
     one, other = panel.dots
-    assert abs(one.x - other.x) >= scatter.BESIDE - 1e-6, "neither covers the other"
+    assert abs(one.x - other.x) >= costs.BESIDE - 1e-6, "neither covers the other"
     assert {re.findall("open|claimed", dot.style)[0] for dot in panel.dots} == {"open", "claimed"}
     assert any(shape.style == "rule" for shape in panel.grid)
-    low, high = (float(y) for y in re.findall(r"[\d.]+ ([\d.]+)", panel.shapes[0].path))
-    assert low > next(dot.y for dot in panel.dots if "claimed" in dot.style) > high
+    ends = [float(y) for y in re.findall(r"[\d.]+ ([\d.]+)", panel.shapes[0].path)]
+    rule = next(shape.path for shape in panel.grid if shape.style == "rule")
+    plain = float(rule.split("L")[1].split()[1])
+    assert plain > ends[0] > ends[1], "from +0.3 to +1.3: all of it is above the baseline"
 
 
 @pytest.mark.parametrize("span", [(1, 5), (0.3, 40), (1, 1e3), (1e-3, 1e9)])
 def test_ticks_of_decades_are_few_and_inside(span):
-    ticks = scatter.decades(*span)
-    assert 2 <= len(ticks) <= scatter.TICKS + 1 and ticks == sorted(ticks)
+    ticks = costs.decades(*span)
+    assert 2 <= len(ticks) <= costs.TICKS + 1 and ticks == sorted(ticks)
     assert span[0] <= ticks[0] and ticks[-1] <= span[1]
 
 
-def test_a_picture_needs_two_points_and_says_which_way_is_better():
+def test_a_picture_needs_two_points_and_says_which_way_is_better(tmp_path):
     row = row_of("exponential", baseline=contrast(-0.8))
-    found = gathered(row, seconds={"exponential": 500.0}, metric="perplexity")
-    figure = costs.figure(found, found.studies[0])
-    assert figure.caption.startswith("Lower and further to the left is better.")
-    (shape,) = figure.panels[0].shapes
-    assert "exponential: 40.00 perplexity, 8 min" in (
-        shape.title,
-        figure.panels[0].description[26:],
-    )
+    evidence = gathered(row, seconds={"exponential": 500.0}, metric="perplexity")
+    (panel,) = costs.figure(evidence, evidence.studies[0])
+    (shape,) = panel.shapes
+    assert shape.title == "exponential: 40.00 perplexity, 8 min"
+    assert shape.title in panel.description
     alone = gathered(row_of("exponential", done=0), seconds={})
-    assert costs.figure(alone, alone.studies[0]) is None
-    assert all(charts.WIDTH >= label.x >= 0 for label in figure.panels[0].labels)
+    assert costs.figure(alone, alone.studies[0]) == []
+    assert all(charts.WIDTH >= label.x >= 0 for label in panel.labels)
+    plan = plan_of(("plain", "exponential"), seeds=(1, 2), metric="perplexity", choose="loss")
+    page = page_of(synthetic(plan, sentences=20), tmp_path).text
+    assert "Lower and further to the left is better. Line across: plain. Bars: 95 %" in page
 
 
 # Which to take
@@ -281,15 +278,15 @@ WORSE = contrast(-1.0, p=0.01)
 )
 def test_the_best_or_the_cheapest_that_is_as_good_is_taken(effects, seconds, take, said):
     rows = [row_of(name, baseline=one) for name, one in effects.items()]
-    found = advice.of(gathered(*rows, seconds=seconds))
-    assert (found.take, found.sentence) == (take, said)
+    advised = advice.of(gathered(*rows, seconds=seconds))
+    assert (advised.take, advised.sentence) == (take, said)
 
 
 def test_a_gain_that_a_control_has_too_is_said():
     row = row_of("exponential", baseline=BETTER, control=OPEN)
-    found = advice.of(gathered(row, row_of("matched", "control"), seconds={"exponential": 100.0}))
-    assert found.sentence.endswith("as plain, and is not shown to beat its control matched.")
-    assert found.take == "exponential", "a control is not to be taken"
+    advised = advice.of(gathered(row, row_of("matched", "control"), seconds={"exponential": 100.0}))
+    assert advised.sentence.endswith("as plain, and is not shown to beat its control matched.")
+    assert advised.take == "exponential", "a control is not to be taken"
 
 
 def test_a_lower_perplexity_is_taken():
@@ -321,14 +318,14 @@ FAULT = {1: "90 % of the outputs are empty"}
     ],
 )
 def test_where_nothing_is_known_nothing_is_advised(plain, row, said):
-    found = advice.of(gathered(row, plain=plain, seconds={"a": 200.0}))
-    assert found.take is None and found.sentence.startswith(f"No method can be advised: {said}")
+    advised = advice.of(gathered(row, plain=plain, seconds={"a": 200.0}))
+    assert advised.take is None and advised.sentence.startswith(f"No method can be advised: {said}")
 
 
 def test_degenerate_outputs_are_left_out_and_named(tmp_path):
     rows = [row_of("a", faults=FAULT, baseline=BETTER), row_of("b", baseline=OPEN)]
-    found = advice.of(gathered(*rows, seconds={"a": 10.0, "b": 150.0}))
-    assert found.take == "plain" and found.left_out == ("outputs of a are degenerate",)
+    advised = advice.of(gathered(*rows, seconds={"a": 10.0, "b": 150.0}))
+    assert advised.take == "plain" and advised.left_out == ("outputs of a are degenerate",)
 
 
 def test_over_several_corpora_their_mean_and_all_time_count():
@@ -337,15 +334,15 @@ def test_over_several_corpora_their_mean_and_all_time_count():
         for corpus, one in (("toy", contrast(1.5)), ("other", contrast(0.2, p=0.6)))
     ]
     pooled = contrast(0.9, p=0.03, seeds=(), corpora=2)
-    found = gathered_of(*studies, overall={"plain": (None, None), "a": (pooled, None)})
+    evidence = gathered_of(*studies, overall={"plain": (None, None), "a": (pooled, None)})
     known = {m: {c: Cost(own=Spent(seconds=s)) for c in ("toy", "other")} for m, s in
              (("plain", 100.0), ("a", 250.0))}  # fmt: skip
-    found = dataclasses.replace(found, trial=dataclasses.replace(found.trial, costs=known))
-    assert costs.total(found, "a").seconds == 500
-    told = advice.of(found)
+    evidence = dataclasses.replace(evidence, trial=dataclasses.replace(evidence.trial, costs=known))
+    assert costs.total(evidence, "a").seconds == 500
+    told = advice.of(evidence)
     assert told.take == "a" and "2.5 times as long as plain" in told.sentence
     one = dataclasses.replace(pooled, corpora=1)
-    found.table.rows[1] = dataclasses.replace(found.table.rows[1], baseline=one)
-    assert advice.of(found).sentence == (
+    evidence.table.rows[1] = dataclasses.replace(evidence.table.rows[1], baseline=one)
+    assert advice.of(evidence).sentence == (
         "No method can be advised: a cannot be compared with plain."
     )

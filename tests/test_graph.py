@@ -21,10 +21,10 @@ def job(kind, *overrides, needs=(), **given):
     return Job(kind, "toy", "toy-de-en", whole, needs=tuple(needs), **{"method": "m"} | given)
 
 
-def translated():
+def translated(need=""):
     """Return a run that learns from pairs which another model made, and what it needs, in order."""
     prepare = Job("prepare", "toy", "toy-de-en", SMALL)
-    reverse = job("train", "seed=9", needs=[prepare], method="reverse", seed=9)
+    reverse = job("train", "seed=9", needs=[prepare], method="reverse", seed=9, need=need)
     made = job("augment", "seed=9", needs=[reverse], seed=9)
     train = job("train", "seed=1", needs=[prepare, made], seed=1)
     score = dataclasses.replace(train, kind="score", needs=(train,))
@@ -156,7 +156,7 @@ def test_a_methods_cost_counts_all_that_it_needs_and_each_of_it_once():
 
 
 def test_what_a_run_says_that_it_needed_counts_where_nothing_else_is_known_of_it():
-    _, reverse, made, train, score = translated()
+    _, reverse, made, train, score = translated("reverse model")
     other = dataclasses.replace(train, overrides=(*train.overrides, "augment.w=0.1"))
     scores = [score, dataclasses.replace(other, kind="score", needs=(other,))]
     said = {

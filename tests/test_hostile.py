@@ -111,7 +111,7 @@ class Sandbox:
         """Put the files that nothing may touch as they were."""
         shutil.rmtree(self.victim, ignore_errors=True)
         self.victim.mkdir()
-        for name in ("record.json", "statistics-01234567.safetensors", "run.json", "notes.txt"):
+        for name in ("record.json", "statistics-01234567.safetensors.gz", "run.json", "notes.txt"):
             (self.victim / name).write_text(f"precious {name}")
 
     def touched(self):
@@ -173,11 +173,11 @@ def _record(sandbox, draw):
     def act():
         loaded = trials.Record.load(folder).with_hypotheses(hypotheses)
         loaded.save(sandbox.work / "records" / loaded.id)  # as a trial remembers it
-        found = _trial(loaded)
-        said = reports.text(found)
+        evidence = reports.gather(_trial(loaded))
+        said = reports.text(evidence)
         assert said and cli.terminal.visible(said).replace("\n", "").isprintable()
         if paged:
-            reports.report(found, sandbox.work / "report")
+            reports.report(evidence, sandbox.work / "report")
 
     return act
 
@@ -271,13 +271,13 @@ def _prepared(sandbox, draw):
     _link(sandbox, draw, folder)
 
     def act():
-        found = data.Prepared.open(folder)
-        found.verify()
-        assert cli.preparing.summary(found)
-        for split in found.splits:
-            pairs = found.pairs(split)
+        prepared = data.Prepared.open(folder)
+        prepared.verify()
+        assert cli.preparing.summary(prepared)
+        for split in prepared.splits:
+            pairs = prepared.pairs(split)
             assert len(pairs.source) == len(pairs.target) == len(pairs.weight)
-        assert len(found.codecs) == 2
+        assert len(prepared.codecs) == 2
 
     return act
 
@@ -304,9 +304,9 @@ def _plan(sandbox, draw):
     path.write_bytes(toml(content).encode("utf-8", "surrogatepass"))
 
     def act():
-        found = trials.Plan.load(str(path))
+        plan = trials.Plan.load(str(path))
         assert trials.Plan.load(str(path), small=True)
-        assert found.methods
+        assert plan.methods
 
     return act
 
@@ -417,21 +417,21 @@ def _spelt(value):
 
 def _bounds(kind, prefix=""):
     """Return, for each dotted key of a recipe, values at the limits of its knob and beyond."""
-    found = {}
+    bounds = {}
     for name, knob in of(type(kind)).items():
         key, value = f"{prefix}{name}", getattr(kind, name)
         if isinstance(value, tuple) and value and is_dataclass(value[0]):
-            found |= _bounds(value[0], f"{key}.0.")
+            bounds |= _bounds(value[0], f"{key}.0.")
         elif is_dataclass(value):
-            found |= _bounds(value, f"{key}.")
+            bounds |= _bounds(value, f"{key}.")
             if knob.among is not None:
-                found[key] = [*knob.among.choices, "x"]
+                bounds[key] = [*knob.among.choices, "x"]
         else:
             within = [one for one in knob.limits if isinstance(one, Within)]
             ends = [end for one in within for end in (one.low, one.high, one.low - 1, 2 * one.high)]
-            found[key] = [value, *ends, *get_args(knob.kind), True, 0, 1, 0.5]
-            found[key] = [one for one in found[key] if isinstance(one, bool | int | float | str)]
-    return found
+            bounds[key] = [value, *ends, *get_args(knob.kind), True, 0, 1, 0.5]
+            bounds[key] = [one for one in bounds[key] if isinstance(one, bool | int | float | str)]
+    return bounds
 
 
 BOUNDS = _bounds(recipes.load("toy-de-en", TINY).recipe)

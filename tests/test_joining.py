@@ -9,16 +9,14 @@ import sys
 import pytest
 
 from augless import cli, reports, survey, trials
-from augless.reports import evidence, human
 from augless.survey import joining
 from rated import answer_all
-from synthetic import PAYLOAD, Reader, plan_of, synthetic
+from synthetic import PAYLOAD, cell_of, gather, page_of, plan_of, synthetic
 
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch):
-    whole, counted = trials.table, joining.tally
-    monkeypatch.setattr(trials, "table", lambda trial: whole(trial, resamples=100))
+    counted = joining.tally
     monkeypatch.setattr(joining, "tally", lambda *a, **k: counted(*a, resamples=500, **k))
 
 
@@ -58,24 +56,30 @@ def made(trial, tmp_path):
     return surveyed(tmp_path / "survey", trial, {**systems, "rival.hyp": others})
 
 
+def counted(made, trial):
+    return joining.counted(made, trial.plan.methods, trial.plan.baseline)
+
+
 def joined(made, trial):
-    return joining.joined(made, trial.plan.methods, trial.plan.baseline)
+    return joining.beside(gather(trial), counted(made, trial))
 
 
 def test_human_scores_stand_beside_automatic_ones(trial, made, tmp_path):
-    said = joined(made, trial)
-    assert said.baseline == "plain", "that of the trial, not the survey's first system"
-    table = human.table(evidence.gather(trial, said))
-    assert table.names == ["BLEU", "fluency", "relevance"]
-    assert [row.name for row in table.rows] == ["plain", "exponential", "Human"]
-    plain, law, people = table.rows
-    counted = survey.tally(made, baseline="plain", resamples=500)
-    mean = counted.scales[0].row("exponential").mean
-    assert law.ratings[0].text == f"{mean.value:.2f} ({mean.low:.2f} to {mean.high:.2f}) ▲"
-    assert law.ratings[0].count == 40 and law.ratings[0].p < 0.05
-    assert plain.ratings[0].mark == "" and people.role == "reference" and people.automatic == [""]
-    cell = evidence.gather(trial).studies[0].row("exponential").cell
-    assert law.automatic[0].startswith(f"{cell.mean:.2f} ± ")
+    gathered = joined(made, trial)
+    values, table = gathered.human.values, gathered.human.table
+    assert values["baseline"] == "plain", "that of the trial, not the survey's first system"
+    assert table.head == ["Method", "BLEU", "fluency", "relevance"]
+    assert [line.name for line in table.lines] == ["plain", "exponential", "Human"]
+    plain, law, people = table.lines
+    whole = survey.tally(made, baseline="plain", resamples=500)
+    mean = whole.scales[0].row("exponential").mean
+    assert law.cells[1].line == f"{mean.value:.2f} ({mean.low:.2f} to {mean.high:.2f}) ▲"
+    rating = values["scales"][0]["ratings"]["exponential"]
+    assert rating["count"] == 40 and rating["p"] < 0.05
+    assert "▲" not in plain.cells[1].line and people.cells[0].text == ""
+    assert people.small == "written by people"
+    cell = gathered.studies[0].row("exponential").cell
+    assert law.cells[0].text.startswith(f"{cell.mean:.2f} ± ")
     assert "Krippendorff's ordinal alpha: fluency " in table.legend and "kappa" in table.legend
     assert "20 items by 2 annotators" in table.legend and "lower than plain" in table.legend
     assert table.remarks[:2] == [
@@ -83,42 +87,43 @@ def test_human_scores_stand_beside_automatic_ones(trial, made, tmp_path):
         "Not rated: matched.",
     ]
     assert not any("source that is not" in remark for remark in table.remarks)
-    page = Reader(reports.report(trial, tmp_path / "r", said).read_text("utf-8"))
+    page = page_of(gathered, tmp_path / "r")
     assert page.open == [] and "What people said" in page.text and "written by people" in page.text
     assert f"{mean.low:.2f} to {mean.high:.2f}" in page.text and table.legend in page.text
-    for text in (reports.markdown(trial, said), reports.text(trial, said)):
+    for text in (reports.markdown(gathered), reports.text(gathered)):
         assert "Human ratings" in text and f"{mean.value:.2f} (" in text and "rival.hyp" in text
-    assert r"$\blacktriangle$" in reports.latex(trial, said)
-    found = reports.summary(trial, said)["human"]
-    assert found["scales"][0]["ratings"]["exponential"]["mean"] == mean.value
-    assert json.loads(json.dumps(found, allow_nan=False)) == found
-    assert reports.summary(trial)["human"] is None
-    assert "What people said" not in Reader(reports.report(trial, tmp_path).read_text("utf-8")).text
+    assert r"$\blacktriangle$" in reports.latex(gathered)
+    summary = reports.summary(gathered)["human"]
+    assert summary["scales"][0]["ratings"]["exponential"]["mean"] == mean.value
+    assert json.loads(json.dumps(summary, allow_nan=False)) == summary
+    assert reports.summary(gather(trial))["human"] is None
+    assert "What people said" not in page_of(trial, tmp_path).text
 
 
 def test_texts_that_are_not_of_the_trial_are_noticed(trial, tmp_path):
     systems = {"exponential": outputs(trial, "exponential")}
     strange = [f"another {k}" for k in range(60)]
-    said = joined(surveyed(tmp_path / "s", trial, systems, sources=strange), trial)
+    said = counted(surveyed(tmp_path / "s", trial, systems, sources=strange), trial)
     assert said.baseline == "exponential", "the only one there is"
-    remarks = human.table(evidence.gather(trial, said)).remarks
+    remarks = joining.beside(gather(trial), said).human.table.remarks
     assert any(remark.startswith("20 of 20 items have a source that is not") for remark in remarks)
     silent = dataclasses.replace(trial, sources={})
-    remarks = human.table(evidence.gather(silent, said)).remarks
+    remarks = joining.beside(gather(silent), said).human.table.remarks
     assert not any("source that is not" in remark for remark in remarks), "nobody knows"
 
 
 def test_of_several_corpora_that_of_the_rated_texts_is_shown(tmp_path):
     plan = plan_of(("plain", "exponential"), ("toy", "other"), seeds=(1, 2))
     several = synthetic(plan, sentences=30)
-    said = joined(surveyed(tmp_path / "s", several, {"plain": outputs(several, "plain")}), several)
-    found = evidence.gather(several, said)
-    assert human.table(found).names[0] == "BLEU"
-    value = found.study("toy").row("plain").cell.mean
-    assert human.table(found).rows[0].automatic[0].startswith(f"{value:.2f} ± ")
-    unknown = dataclasses.replace(said, sources=("elsewhere",))
-    names = human.table(evidence.gather(several, unknown)).names
-    assert names[:2] == ["BLEU, toy", "BLEU, other"]
+    systems = {"plain": outputs(several, "plain")}
+    evidence = joined(surveyed(tmp_path / "s", several, systems), several)
+    table = evidence.human.table
+    assert table.head[1] == "BLEU"
+    value = evidence.study("toy").row("plain").cell.mean
+    assert cell_of(table, "plain", "BLEU").text.startswith(f"{value:.2f} ± ")
+    elsewhere = [f"another {k}" for k in range(30)]
+    unknown = joined(surveyed(tmp_path / "u", several, systems, sources=elsewhere), several)
+    assert unknown.human.table.head[1:3] == ["BLEU, toy", "BLEU, other"]
 
 
 def test_systems_scales_and_annotators_with_any_name_stay_text(trial, tmp_path):
@@ -129,14 +134,15 @@ def test_systems_scales_and_annotators_with_any_name_stay_text(trial, tmp_path):
         "title": nasty,
     }
     systems = {"plain": outputs(trial, "plain"), nasty: outputs(trial, "exponential")}
-    said = joined(surveyed(tmp_path / "s", trial, systems, better=nasty, **options), trial)
-    page = Reader(reports.report(trial, tmp_path / "r", said).read_text("utf-8"))
+    said = counted(surveyed(tmp_path / "s", trial, systems, better=nasty, **options), trial)
+    gathered = joining.beside(gather(trial), said)
+    page = page_of(gathered, tmp_path / "r")
     assert page.open == [] and page.tags("script") == [{}] and not page.tags("img")
     assert page.text.count(nasty) >= 2
-    assert "<script>" not in reports.markdown(trial, said)
-    assert not {*"<>"} & {*reports.latex(trial, said).split("\n", 1)[1]}
-    bell = dataclasses.replace(said, notes=("\x1b[31m",))
-    assert "\x1b" not in reports.text(trial, bell)
+    assert "<script>" not in reports.markdown(gathered)
+    assert not {*"<>"} & {*reports.latex(gathered).split("\n", 1)[1]}
+    bell = joining.beside(gathered, dataclasses.replace(said, notes=["\x1b[31m"]))
+    assert "\x1b" not in reports.text(bell)
 
 
 # The verb
@@ -154,6 +160,7 @@ def called(tmp_path, trial, monkeypatch, capsys):
     )
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(trials, "collect", lambda *_, **__: trial)
+    monkeypatch.setattr(reports, "gather", gather)
     monkeypatch.setattr(signal, "signal", lambda *_: None)
 
     def call(*arguments):

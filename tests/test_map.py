@@ -55,15 +55,15 @@ def file_imports(name):
     """Return which of our files a file imports when it is loaded, and which inside functions."""
     early, late = set(), set()
 
-    def look(node, found):
+    def look(node, here):
         for child in ast.iter_child_nodes(node):
             if isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test):
                 continue
-            inner = late if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef) else found
+            inner = late if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef) else here
             if isinstance(child, ast.ImportFrom) and (child.module or "").startswith("augless"):
                 for alias in child.names:
                     whole = f"{child.module}.{alias.name}"
-                    found.add(whole if whole in FILES else child.module)
+                    here.add(whole if whole in FILES else child.module)
             look(child, inner)
 
     look(ast.parse(FILES[name].read_text(encoding="utf-8")), early)
@@ -75,12 +75,12 @@ def test_no_import_inside_a_function_breaks_a_cycle():
     graph = {name: file_imports(name) for name in FILES}
 
     def reached(name):
-        found, todo = set(), [name]
+        seen, todo = set(), [name]
         while todo:
-            fresh = graph[todo.pop()][0] - found
-            found |= fresh
+            fresh = graph[todo.pop()][0] - seen
+            seen |= fresh
             todo += fresh
-        return found
+        return seen
 
     cycles = [
         f"{name} -> {late}"

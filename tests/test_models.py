@@ -40,6 +40,9 @@ def variants():
     for attention, two, feeding, layers in itertools.product(*choices):
         knobs = {"attention": attention, "bidirectional": two, "input_feeding": feeding}
         yield "lstm", {**knobs, "layers": layers}
+    for feeding, layers in itertools.product([False, True], [1, 2]):
+        knobs = {"shortcut": True, "embedding": 8, "input_feeding": feeding, "layers": layers}
+        yield "lstm", knobs
     for norm, layers in itertools.product(["pre", "post"], [1, 3]):
         yield "transformer", {"norm": norm, "layers": layers}
     for name, tie in itertools.product(models.MODELS, ["none", "output", "all"]):
@@ -344,6 +347,18 @@ def test_an_lstm_drops_word_vectors_layers_and_what_the_output_layer_reads(feedi
     assert all(rest == (0.3, True) for _, *rest in seen for rest in [tuple(rest)])
 
 
+def test_attention_reads_source_words_themselves_only_by_the_shortcut():
+    sentence = batch_of([([5, 6, 7, text.EOS], [5, text.EOS])])
+    for shortcut in (False, True):
+        model = built("lstm", embedding=8, shortcut=shortcut, attention="dot", layers=1)
+        for layer in model.encoder[0].directions:
+            torch.nn.init.zeros_(layer.input_weight)  # the encoder's states are blind to words
+        keys, *_ = model.encode(sentence.source, sentence.source_mask).fixed
+        other = batch_of([([8, 6, 7, text.EOS], [5, text.EOS])])
+        moved = model.encode(other.source, other.source_mask).fixed[0] - keys
+        assert bool(moved[:, 0].abs().sum() > 0) == shortcut and not moved[:, 1:].any()
+
+
 BAD = [
     ("lstm", {"layers": 0}, "layers is 0; it must be a whole number, from 1 to 256"),
     ("lstm", {"hidden": 2.5}, "hidden is 2.5; it must be a whole number"),
@@ -354,6 +369,7 @@ BAD = [
     ("lstm", {"dropout": "high"}, "dropout is 'high'; it must be a number"),
     ("lstm", {"init": 0.0}, "init is 0.0; it must be a number, above 0"),
     ("lstm", {"tie": "output", "hidden": 12}, "tie='output' needs hidden as large as embedding"),
+    ("lstm", {"shortcut": True, "hidden": 12}, "shortcut needs hidden as large as embedding"),
     ("paper-lstm", {"tie": "some"}, "tie is 'some'; it must be one of none, output, all"),
     ("transformer", {"heads": 3}, "size is 8; 3 heads cannot share it evenly"),
     ("transformer", {"size": 9, "heads": 3}, "size is 9; it must be even"),

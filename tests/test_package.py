@@ -46,15 +46,15 @@ def test_the_wheel_holds_the_package_with_its_recipes_and_pages_and_its_licence(
     assert any(name.endswith("licenses/LICENSE") for name in names)
 
 
-def needed(requirements, found):
+def needed(requirements, known):
     """Add the distributions that requirements come to, those of extras left out."""
     for requirement in map(Requirement, requirements):
-        if requirement.name not in found and (
+        if requirement.name not in known and (
             requirement.marker is None or requirement.marker.evaluate({"extra": ""})
         ):
-            found[requirement.name] = metadata.distribution(requirement.name)
-            needed(found[requirement.name].requires or [], found)
-    return found
+            known[requirement.name] = metadata.distribution(requirement.name)
+            needed(known[requirement.name].requires or [], known)
+    return known
 
 
 def test_every_package_that_a_developer_installs_is_pinned_to_the_version_tested():
@@ -66,8 +66,8 @@ def test_every_package_that_a_developer_installs_is_pinned_to_the_version_tested
     asked = [one for part in ("augment", "survey", "dev") for one in extras[part]]
     asked += [one for part in ("tensorboard", "zstd", "search") for one in extras[part]]
     ours = [one for one in asked if not one.startswith("augless")]
-    found = needed([*project["dependencies"], *ours], {})
-    installed = {canonicalize_name(name): one.version for name, one in found.items()}
+    known = needed([*project["dependencies"], *ours], {})
+    installed = {canonicalize_name(name): one.version for name, one in known.items()}
     # A build of torch for one kind of machine says so after a plus.
     assert {name: version.partition("+")[0] for name, version in installed.items()} == {
         name: pinned.get(name) for name in installed

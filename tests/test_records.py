@@ -28,7 +28,7 @@ def signed(folder, changes, statistics=None):
     if statistics is not None:
         tensors = records.packed(statistics)
         content["statistics"] = records.sha256(tensors)
-        (folder / f"statistics-{content['statistics'][:8]}.safetensors").write_bytes(tensors)
+        (folder / f"statistics-{content['statistics'][:8]}.safetensors.gz").write_bytes(tensors)
     del content["sha256"]
     (folder / "record.json").write_bytes(records.document(content | changes))
     return folder
@@ -53,8 +53,9 @@ def usable(folder):
         trials.Entry(corpus="c", method="law", seed=1, record=loaded, failure=None),
     ]
     trial = trials.Trial(plan=plan, entries=entries, sources={}, references={}, chosen={})
-    reports.report(trial, folder / "report")
-    assert reports.text(trial)
+    evidence = reports.gather(trial)
+    reports.report(evidence, folder / "report")
+    assert reports.text(evidence)
     return True
 
 

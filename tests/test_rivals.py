@@ -1,6 +1,8 @@
 """Methods that augment in a trial: which jobs they are, what these share, and what they cost."""
 
 import dataclasses
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -18,19 +20,32 @@ SMALL = {
 }
 BACK = {"augment": {"name": "back-translation", "w": 0.5}}
 EDITS = {"augment": {"name": "word-edits"}}
+# Both sides through German: two models of another corpus, which have to be trained first.
+TRIP = {
+    "name": "round-trip",
+    "size": 2,
+    "there": {"recipe": "toy-de-en", **SMALL, "corpus.languages": ["en", "de"]},
+    "back": {"recipe": "toy-de-en", **SMALL},
+}
+TWO = [{}, {"loss": "wasserstein", "scale": 0.1}]
 
 
-def plan_of(methods, **given):
+def plan_of(methods, recipe="toy-de-en", **given):
+    small = SMALL | {"corpus": SMALL["corpus"] | {"name": recipe}}
     return trials.Plan(
         name="p",
         title="t",
-        recipes={"toy": trials.Base(recipe="toy-de-en", overrides=SMALL)},
+        recipes={"toy": trials.Base(recipe=recipe, overrides=small)},
         methods={name: trials.Method(overrides=o) for name, o in methods.items()},
         metric="perplexity",
         baseline="plain",
-        seeds=(1,),
-        **given,
+        **{"seeds": (1,)} | given,
     )
+
+
+def trips(**given):
+    methods = {"plain": {}, "trip": {"augment": TRIP}, "wd+trip": {"terms": TWO, "augment": TRIP}}
+    return plan_of(methods, "toy-dialogue", seeds=(1, 2), **given)
 
 
 def run_of(state, method, seed=1, point=()):
@@ -48,29 +63,29 @@ def done(tmp_path_factory):
 
 
 def kinds(job):
-    return [(one.kind, one.reversed) for one in graph.whole([job])]
+    return [(one.kind, one.need) for one in graph.whole([job])]
 
 
 def test_a_method_that_augments_is_several_jobs(tmp_path):
     state = State(plan_of({"plain": {}, "bt": BACK, "edits": EDITS}), Layout(tmp_path), retry=True)
     assert kinds(run_of(state, "plain")) == [
-        ("prepare", False),
-        ("train", False),
-        ("score", False),
+        ("prepare", ""),
+        ("train", ""),
+        ("score", ""),
     ]
     assert kinds(run_of(state, "edits")) == [
-        ("prepare", False),
-        ("augment", False),
-        ("train", False),
-        ("score", False),
+        ("prepare", ""),
+        ("augment", ""),
+        ("train", ""),
+        ("score", ""),
     ]
     assert kinds(run_of(state, "bt")) == [
-        ("prepare", False),
-        ("prepare", True),
-        ("train", True),
-        ("augment", False),
-        ("train", False),
-        ("score", False),
+        ("prepare", ""),
+        ("prepare", "reverse model"),
+        ("train", "reverse model"),
+        ("augment", ""),
+        ("train", ""),
+        ("score", ""),
     ]
     turned = state.resolved(graph.whole([run_of(state, "bt")])[2]).recipe
     assert turned.corpus.languages == ("en", "de") and turned.augment is None
@@ -135,6 +150,160 @@ def test_the_share_of_a_run_counts_made_pairs(done):
     assert running.samples(state, run_of(state, "edits")) == 80
 
 
+def test_pairs_are_made_once_for_runs_that_differ_in_how_they_train(tmp_path):
+    state = State(plan_of({"plain": {}, "edits": EDITS}), Layout(tmp_path), retry=True)
+    points = ({"training.optimizer.rate": 0.1}, {"training.optimizer.rate": 0.2, "terms": TWO})
+    one, other = (graph.whole([run_of(state, "edits", point=p.items())]) for p in points)
+    state.prepare(one[0], workers=1, progress=lambda *_: None)
+    keys = [[state.key(job) for job in jobs] for jobs in (one, other)]
+    assert [job.kind for job in one] == ["prepare", "augment", "train", "score"]
+    assert keys[0][:2] == keys[1][:2] and not {*keys[0][2:]} & {*keys[1][2:]}
+    drawn_again = graph.whole([run_of(state, "edits", seed=2)])
+    assert state.key(drawn_again[1]) != keys[0][1]
+
+
+# Round trips
+
+
+def test_a_round_trip_needs_two_models_which_all_seeds_and_rows_share(tmp_path):
+    state = State(trips(), Layout(tmp_path), retry=True)
+    jobs = {
+        (method, seed): graph.whole([run_of(state, method, seed)])
+        for method in ("trip", "wd+trip")
+        for seed in (1, 2)
+    }
+    one = jobs["trip", 1]
+    assert [(job.kind, job.need) for job in one] == [
+        ("prepare", ""),
+        ("prepare", "model there"),
+        ("train", "model there"),
+        ("prepare", "model back"),
+        ("train", "model back"),
+        ("augment", ""),
+        ("train", ""),
+        ("score", ""),
+    ]
+    ways = [state.resolved(one[at]).recipe.corpus.languages for at in (2, 4)]
+    assert ways == [("en", "de"), ("de", "en")]
+    for job in one:
+        if job.kind == "prepare":
+            state.prepare(job, workers=1, progress=lambda *_: None)
+    keys = {name: [state.key(job) for job in of] for name, of in jobs.items()}
+    assert None not in keys["trip", 1] and len({*keys["trip", 1]}) == 8
+    assert len({tuple(of[:6]) for of in keys.values()}) == 1, "each is done once for all"
+    assert len({of[6] for of in keys.values()}) == 4
+
+
+@pytest.fixture(scope="module")
+def travelled(tmp_path_factory):
+    """A trial with round trips, stopped when it trains what it needs first, and done to its end."""
+    plan, root = trips(), tmp_path_factory.mktemp("trips")
+
+    def training():
+        return [*(root / "runs").glob("toy-de-en-*/run.json")]
+
+    assert not trials.run(plan, root=root, jobs=1, stop=training).complete
+    found = trials.run(plan, root=root, jobs=1)
+    assert found.complete, [entry.failure for entry in found.entries]
+    return plan, root, found
+
+
+def test_models_of_a_round_trip_are_trained_once_and_counted_for_every_row(travelled):
+    plan, root, found = travelled
+    models = sorted(path.name for path in (root / "runs").glob("toy-de-en-*"))
+    assert len(models) == 2
+    assert len([*(root / "prepared" / "augmented").glob("*")]) == 1
+    for method in ("trip", "wd+trip"):
+        cost = found.costs[method]["toy"]
+        assert cost.train.samples == 80 and cost.train.seconds > 0, "two models, 40 samples each"
+        assert cost.augment.seconds > 0 and cost.augment.samples == 0
+    assert found.costs["trip"]["toy"].train == found.costs["wd+trip"]["toy"].train
+    assert found.costs["plain"]["toy"].train.samples == 0
+    (record,) = [e.record for e in found.entries if e.method == "trip" and e.seed == 1]
+    assert {*record.result.needed} == {"rewriting", "model there", "model back"}
+    elsewhere = trials.collect(plan, root=root / "new", records=root / "records")
+    assert elsewhere.complete
+    assert elsewhere.costs["trip"]["toy"].train == found.costs["trip"]["toy"].train
+
+
+def test_a_round_trip_with_other_models_is_another_run(tmp_path):
+    def name(**changes):
+        methods = {"plain": {}, "trip": {"augment": TRIP | changes}}
+        state = State(plan_of(methods, "toy-dialogue"), Layout(tmp_path), retry=True)
+        run = run_of(state, "trip")
+        state.prepare(graph.whole([run])[0], workers=1, progress=lambda *_: None)
+        return state.identifier(run)
+
+    longer = TRIP["there"] | {"training.epochs": 2}
+    larger = TRIP["there"] | {"corpus": SMALL["corpus"] | {"train": 41}}
+    again = TRIP["there"] | {"seed": 2}
+    names = [name(), name(there=longer), name(there=larger), name(there=again)]
+    assert len({*names}) == 4 and None not in names and name() == names[0]
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"there": {"recipe": "toy-de-em"}}, "augment, model there: .*did you mean 'toy-de-en'"),
+        ({"there": {"corpus.train": 3}}, "there is .*it must be a run, a model, or {recipe"),
+        ({"back": {"recipe": "toy-de-en", "sed": 3}}, "augment, model back: there is no key 'sed'"),
+        ({"back": {"recipe": "toy-de-en", **EDITS}}, "model back: the recipe toy-de-en augments"),
+        ({"back": TRIP["there"]}, "the model there goes from en to de, and the model back from en"),
+    ],
+)
+def test_a_round_trip_that_cannot_be_is_refused_before_any_work(tmp_path, changes, said):
+    plan = plan_of({"plain": {}, "trip": {"augment": TRIP | changes}}, "toy-dialogue")
+    with pytest.raises(trials.BadPlan, match=f"trip on toy: .*{said}"):
+        trials.run(plan, root=tmp_path / "root")
+    assert not (tmp_path / "root").exists()
+
+
+def test_table2_takes_round_trips_at_both_scales():
+    for small, corpus in ((False, "iwslt14-de-en"), (True, "toy-de-en")):
+        plan = trials.Plan.load("table2", small=small)
+        assert {"CE+BT", "WD+BT"} <= {*plan.methods} and "CE+BT" not in plan.published_only
+        state = State(plan, Layout(Path("never-written")), retry=True)
+        for method in ("CE+BT", "WD+BT"):
+            jobs = graph.whole([graph.run(plan, state.resolve, "Reddit", method, 1, {})])
+            recipes = [state.resolved(job) for job in jobs if job.need and job.kind == "train"]
+            assert [one.values["corpus.name"] for one in recipes] == [corpus, corpus]
+            languages = [one.recipe.corpus.languages for one in recipes]
+            assert languages == [("en", "de"), ("de", "en")]
+            assert (plan.published(method, "Reddit") is None) == small
+
+
+def test_a_forecast_lists_models_that_are_needed_first_and_leaves_nothing(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    found = trials.forecast(plan_of({"plain": {}, "bt": BACK}), root="root")
+    listed = [(run.job.method, run.job.need) for run in found.runs]
+    assert listed == [("plain", ""), ("bt", "reverse model"), ("bt", "")]
+    plain, reverse, back = (run.seconds for run in found.runs)
+    assert min(plain, reverse, back) > 0
+    assert [path.name for path in tmp_path.iterdir()] == ["root"]
+    assert {path.name for path in (tmp_path / "root").iterdir()} == {"prepared"}
+
+    def measured(state, job, *_):
+        return trials.Measured(
+            steps=1,
+            step=1,
+            startup=0,
+            epoch=1,
+            validation=0,
+            decoding={"valid": 2, "test": 5},
+            epochs=1,
+        )
+
+    monkeypatch.setattr(sys.modules["augless.trials.forecast"], "_measured", measured)
+    back = {"augment.w": [0.5, 1.0]}
+    plan = plan_of({"plain": {}, "bt": BACK}, seeds=(1, 2), tune={"bt": back}, tuning_seeds=1)
+    runs = trials.forecast(plan, root="root").runs
+    needs = [(run.job.seed, run.seconds) for run in runs if run.job.need]
+    assert needs == [(0, 1), (1, 1), (2, 1)], "once a seed, whatever w; nothing is decoded"
+    trip = trials.forecast(trips(), root="root")
+    needs = [run.job.need for run in trip.runs if run.job.need]
+    assert needs == ["model there", "model back"], "once for all seeds and rows"
+
+
 def test_a_mistake_in_an_augmenter_is_said_before_any_work(tmp_path):
     plan = plan_of({"plain": {}, "bt": {"augment": {"name": "back-tanslation"}}})
     with pytest.raises(trials.BadPlan, match=r"bt on toy: .*did you mean 'back-translation'"):
@@ -153,17 +322,54 @@ def test_rivals_join_a_trial_on_own_files(tmp_path):
     }
     plain = trials.own(**files, languages=("de", "en"))
     plan = trials.own(**files, languages=("de", "en"), rivals=True)
-    added = {"masked-lm", "back-translation", "word-edits", "r-drop"}
+    made = {"masked-lm", "back-translation", "word-edits"}
+    added = made | {"r-drop", "label-smoothing", "word-dropout", "focal"}
     assert {*plan.methods} == {*plain.methods, *added} and added <= {*plan.tune}
     state = State(plan, Layout(tmp_path / "root"), retry=True)
     graph.check(plan, state.resolve)
-    resolved = state.resolved(graph.run(plan, state.resolve, "files", "r-drop", 1, {}))
-    losses = [type(term.loss).__name__ for term in resolved.recipe.terms]
-    assert losses == ["CrossEntropy", "RDrop"]
+
+    def recipe(method):
+        point = plan.points(method)[-1]
+        return state.resolved(graph.run(plan, state.resolve, "files", method, 1, point)).recipe
+
+    for method in made:
+        assert recipe(method).augment.name == method
+    assert [type(t.loss).__name__ for t in recipe("r-drop").terms] == ["CrossEntropy", "RDrop"]
+    assert recipe("label-smoothing").terms[0].loss.smoothing == 0.2
+    assert recipe("word-dropout").training.word_dropout == 0.2
+    (term,) = recipe("focal").terms
+    assert type(term.weighting).__name__ == "Focal" and term.weighting.gamma == 2.0
+    assert term.weighed_by == "loss-per-token", "a whole sentence's probability is 0 to the focal"
+    quick = trials.own(**files, languages=("de", "en"), rivals=True, quick=True)
+    assert {len(quick.points(method)) for method in quick.tune} == {2}
+
+
+def test_dialogue_takes_a_round_trip_in_place_of_back_translation(tmp_path):
+    for split in ("train", "valid", "test"):
+        for side in ("query", "response"):
+            (tmp_path / f"{split}.{side}").write_text("".join(f"{side} {i}\n" for i in range(30)))
+    sides = ("query", "response")
+    files = {
+        split: [tmp_path / f"{split}.{side}" for side in sides]
+        for split in ("train", "valid", "test")
+    }
+    models = (str(tmp_path), "Helsinki/de-en")
+    plan = trials.own(**files, languages=sides, rivals=True, round_trip=models)
+    assert "round-trip" in plan.tune and "back-translation" not in plan.methods
+    method = plan.methods["round-trip"].overrides
+    assert method["augment.there"] == str(tmp_path) and method["augment.back"] == models[1]
+    without = trials.own(**files, languages=sides, rivals=True)
+    assert "back-translation" in without.tune and "round-trip" not in without.methods
+    with pytest.raises(trials.BadPlan, match="give --rivals"):
+        trials.own(**files, languages=sides, round_trip=models)
+    with pytest.raises(trials.BadPlan, match="they are de and en"):
+        trials.own(**files, languages=("de", "en"), rivals=True, round_trip=models)
+    assert trials.monolingual(sides) and trials.monolingual(("source", "target"))
+    assert not trials.monolingual(("de", "en"))
 
 
 def test_reverse_corpora_of_other_sizes_are_other_corpora(tmp_path):
     state = State(plan_of({"plain": {}, "bt": BACK}), Layout(tmp_path), retry=True)
     turned = graph.whole([run_of(state, "bt")])[1]
     larger = dataclasses.replace(turned, overrides=(*turned.overrides, "corpus.train=41"))
-    assert turned.reversed and state.key(turned) != state.key(larger)
+    assert turned.need and state.key(turned) != state.key(larger)

@@ -44,27 +44,27 @@ def files(tmp_path, monkeypatch):
 
 
 def scored(capsys, *hypotheses, metric=("bleu",), **given):
-    scoring.score([*hypotheses], ["ref"], [*metric], as_json=True, **given)
+    scoring.score([*hypotheses], references=["ref"], metric=[*metric], as_json=True, **given)
     out, err = capsys.readouterr()
     return json.loads(out), err
 
 
 def test_seeds_are_compared_by_the_two_way_model(files, capsys):
-    found, said = scored(capsys, "a=a1,a2,a3", "b=b1,b2,b3")
-    one = found["bleu"]["systems"]["b"]["comparison"]
+    values, said = scored(capsys, "a=a1,a2,a3", "b=b1,b2,b3")
+    one = values["bleu"]["systems"]["b"]["comparison"]
     assert one["test"] == "two-way" and one["claimed"] and one["low"] > 0
     assert one["p"] == one["corrected_p"] < 0.05
     assert one["estimate"] == pytest.approx((one["low"] + one["high"]) / 2)
-    assert said == "" and found["bleu"]["notes"] == []
-    scoring.score(["a=a1,a2,a3", "b=b1,b2,b3"], ["ref"], ["bleu"])
+    assert said == "" and values["bleu"]["notes"] == []
+    scoring.score(["a=a1,a2,a3", "b=b1,b2,b3"], references=["ref"], metric=["bleu"])
     head, first, second, *_ = capsys.readouterr().out.splitlines()
     assert "95 % interval" in head and "minimum detectable effect" in head
     assert "differs" in second and "differs" not in first
 
 
 def test_one_seed_says_nothing_about_a_method(files, capsys):
-    found, said = scored(capsys, "a1", "b1")
-    one = found["bleu"]["systems"]["b1"]["comparison"]
+    values, said = scored(capsys, "a1", "b1")
+    one = values["bleu"]["systems"]["b1"]["comparison"]
     assert one["test"] == "sentences" and one["p"] < 0.05 and not one["claimed"]
     assert "augless: one seed says nothing about a method: p is of these outputs" in said
     assert "NAME=SEED1,SEED2,SEED3" in said
@@ -77,26 +77,26 @@ def test_one_seed_says_nothing_about_a_method(files, capsys):
 )
 def test_nothing_is_claimed_of_degenerate_outputs_whatever_the_metric(files, capsys, name, seen):
     systems = f"a={name},{name}", "b=b1,b2"
-    found, said = scored(capsys, *systems, metric=("bleu", "chrf"))
+    values, said = scored(capsys, *systems, metric=("bleu", "chrf"))
     for metric in ("bleu", "chrf"):
-        assert not found[metric]["systems"]["b"]["comparison"]["claimed"]
+        assert not values[metric]["systems"]["b"]["comparison"]["claimed"]
     assert said.count(f"augless: nothing is claimed: a ({name}): {seen}") == 1
     assert metrics.ADVICE in said
     assert seen in scored(capsys, name)[1], "of a system alone, too"
 
 
 def test_nothing_is_claimed_where_bleu_is_near_0(files, capsys):
-    found, said = scored(capsys, "a=junk1,junk1", "b=junk2,junk2", metric=("bleu", "chrf"))
-    means = [one["mean"] for one in found["bleu"]["systems"].values()]
+    values, said = scored(capsys, "a=junk1,junk1", "b=junk2,junk2", metric=("bleu", "chrf"))
+    means = [one["mean"] for one in values["bleu"]["systems"].values()]
     assert max(means) < 2
     assert f"a bleu of {max(means):.2f} at best is too near 0" in said and "-m chrf" in said
-    assert not found["bleu"]["systems"]["b"]["comparison"]["claimed"]
-    assert found["chrf"]["notes"] == []
+    assert not values["bleu"]["systems"]["b"]["comparison"]["claimed"]
+    assert values["chrf"]["notes"] == []
 
 
 def test_several_systems_are_corrected_by_holm(files, capsys):
-    found, _ = scored(capsys, "a=a1,a2,a3", "b=b1,b2,b3", "c=a2,a3,a1")
-    others = [found["bleu"]["systems"][name]["comparison"] for name in "bc"]
+    values, _ = scored(capsys, "a=a1,a2,a3", "b=b1,b2,b3", "c=a2,a3,a1")
+    others = [values["bleu"]["systems"][name]["comparison"] for name in "bc"]
     expected = metrics.holm([one["p"] for one in others])
     assert [one["corrected_p"] for one in others] == pytest.approx(expected)
 

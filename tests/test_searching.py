@@ -381,12 +381,12 @@ def test_a_killed_run_of_tuning_is_said_everywhere_and_tried_again_before_anythi
     assert lost.complete and LOST in lost.failures
     said = "linear, tuning with c1=0.1: killed by SIGKILL"
     for written in (reports.text, reports.markdown, reports.latex):
-        assert said in written(lost), written
-    rows = [line for line in reports.csv(lost).split("\n") if ",linear," in line]
+        assert said in written(reports.gather(lost)), written
+    rows = [line for line in reports.csv(reports.gather(lost)).split("\n") if ",linear," in line]
     assert rows and all("tuning with c1=0.1: killed by SIGKILL" in row for row in rows)
-    summary = reports.summary(lost)["corpora"]["toy-de-en"]["linear"]
+    summary = reports.summary(reports.gather(lost))["corpora"]["toy-de-en"]["linear"]
     assert summary["tuning_failures"] == ["tuning with c1=0.1: killed by SIGKILL"]
-    page = reports.report(lost, tmp_path / "page").read_text("utf-8")
+    page = reports.report(reports.gather(lost), tmp_path / "page").read_text("utf-8")
     assert said in page
 
     # A report says the same; a call that does not get to it chooses nothing.
@@ -396,7 +396,7 @@ def test_a_killed_run_of_tuning_is_said_everywhere_and_tried_again_before_anythi
     assert all(entry.record is None for entry in stopped.entries if entry.method == "linear")
     again = run(plan, root=root)
     assert again.chosen == undisturbed.chosen and LOST not in again.failures
-    assert said not in reports.text(again)
+    assert said not in reports.text(reports.gather(again))
 
 
 def test_tables_say_what_was_chosen_by_what(reference):
@@ -404,7 +404,7 @@ def test_tables_say_what_was_chosen_by_what(reference):
     said = "Hyper-parameters were chosen by validation loss, mean of 2 seeds."
     assert trial.selection == (said,), "the records here do not say what models were chosen by"
     for written in (reports.text, reports.markdown, reports.latex):
-        assert said in written(trial)
+        assert said in written(reports.gather(trial))
     known = [
         dataclasses.replace(e, record=dataclasses.replace(e.record, recipe={"training.metric": by}))
         for e, by in zip(trial.entries, ["loss", "bleu"] * 4, strict=True)

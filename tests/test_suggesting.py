@@ -6,7 +6,7 @@ from augless import corpora, recipes
 from augless.recipes import suggesting
 
 GIVEN = {
-    "model": "lstm",
+    "model": {"name": "lstm", "dropout": 0.1, "tie": "none", "shortcut": False},
     "text": {"vocabulary": {"name": "subwords", "size": 500}},
     "training": {
         "batch": 8,
@@ -48,7 +48,7 @@ def test_a_known_corpus_says_itself_what_it_needs():
 
 
 def test_auto_is_as_good_as_nothing(suggested):
-    values = {**GIVEN, "model": {"name": "lstm", "dropout": "auto"}}
+    values = {**GIVEN, "model": {**GIVEN["model"], "dropout": "auto"}}
     assert [*suggested(100, values)] == ["model.dropout"]
     values = {**GIVEN, "training": {**GIVEN["training"], "epochs": "auto"}}
     assert [*suggested(100, values)] == ["training.epochs"]
@@ -74,9 +74,39 @@ def test_what_is_given_is_not_suggested_and_what_is_not_is(key, suggested):
     assert found and all(f"{name}.".startswith(f"training.{key}.") for name in found)
 
 
-def test_a_model_that_is_given_keeps_its_own_defaults(suggested):
+def test_the_papers_models_keep_their_own_values(suggested):
     assert not any(key.startswith("model") for key in suggested(100, {"model": "paper-lstm"}))
-    assert {"model.dropout", "model.tie"} <= suggested(100).keys()
+
+
+def test_what_is_said_of_a_model_leaves_the_rest_open(suggested):
+    for model in (None, "lstm", {"name": "lstm", "attention": "dot"}, {"hidden": 256}):
+        found = suggested(100, {"model": model} if model else {})
+        assert found["model.dropout"] == 0.5 and found["model.tie"] == "all", model
+        assert found["model.shortcut"] is True, model
+    assert "model.dropout" not in suggested(100, {"model": {"name": "lstm", "dropout": 0.1}})
+
+
+def test_what_is_suggested_fits_the_model(files):
+    corpus = files(300)
+    base = [f"corpus.path={corpus['path']}", "corpus.languages=de,en"]
+    for model in (
+        ["model=transformer"],
+        ["model.embedding=64"],
+        ["model.hidden=64", "model.embedding=64"],
+        ["text.joint=false"],
+    ):
+        recipe = recipes.load("files", [*base, *model]).recipe
+        recipe.model.build(50, 50, seed=1, shared=recipe.text.joint)
+
+
+def test_a_rate_alone_is_one_of_what_is_suggested(suggested):
+    found = suggested(100, {"training": {"optimizer": {"rate": 0.1}}})
+    assert found["training.optimizer.name"] == "adam" and "training.optimizer.warmup" in found
+    assert "training.optimizer.rate" not in found
+    assert not any(
+        key.startswith("training.optimizer")
+        for key in suggested(100, {"training": {"optimizer": {"name": "sgd"}}})
+    )
 
 
 def test_a_vocabulary_of_words_has_no_size(suggested):

@@ -43,12 +43,12 @@ def test_every_annotator_rates_every_text_once_and_the_reference_is_among_them()
 
 @pytest.mark.parametrize("systems", [1, 2, 3, 4, 7, 8])
 def test_latin_squares_have_every_system_at_every_place_and_after_every_other(systems):
-    found = designing.squares(systems)
-    assert len(found) == (2 if systems % 2 and systems > 1 else 1)
-    for square in found:
+    squares = designing.squares(systems)
+    assert len(squares) == (2 if systems % 2 and systems > 1 else 1)
+    for square in squares:
         for line in (*square, *zip(*square, strict=True)):
             assert sorted(line) == list(range(systems))
-    rows = [row for square in found for row in square]
+    rows = [row for square in squares for row in square]
     followed = collections.Counter(p for row in rows for p in itertools.pairwise(row))
     assert len({*followed.values()}) <= 1
     assert len(followed) == systems * (systems - 1)
@@ -56,13 +56,13 @@ def test_latin_squares_have_every_system_at_every_place_and_after_every_other(sy
 
 def places(design, annotator):
     """Count where each system stands among the texts of an item: (system, place) -> times."""
-    seen, found = collections.Counter(), collections.Counter()
+    seen, counts = collections.Counter(), collections.Counter()
     for number in dict.fromkeys(annotator.order):
         task = design.tasks[number]
         for system in task.systems:
-            found[system, seen[task.item]] += 1
+            counts[system, seen[task.item]] += 1
         seen[task.item] += bool(task.systems)
-    return found
+    return counts
 
 
 @pytest.mark.parametrize(("systems", "items"), [(4, 20), (3, 16), (2, 15), (8, 59)])
@@ -163,9 +163,9 @@ def test_lines_must_belong_together_and_be_of_a_length_that_is_read():
 
 
 def test_scales_are_named_or_asked_in_ones_own_words():
-    found = survey.scales(["fluency, relevance", "wit=Is it funny, too?"])
-    assert [scale.name for scale in found] == ["fluency", "relevance", "wit"]
-    assert found[2].question == "Is it funny, too?"
+    scales = survey.scales(["fluency, relevance", "wit=Is it funny, too?"])
+    assert [scale.name for scale in scales] == ["fluency", "relevance", "wit"]
+    assert scales[2].question == "Is it funny, too?"
     with pytest.raises(survey.BadOptions, match="no scale 'fluent'"):
         survey.scales(["fluent"])
 
@@ -174,15 +174,15 @@ def test_scales_are_named_or_asked_in_ones_own_words():
 
 
 def test_a_survey_is_read_back_as_it_was_written(tmp_path):
-    found = made(tmp_path / "s", repeats=2, degraded=2)
+    made_survey = made(tmp_path / "s", repeats=2, degraded=2)
     again = survey.Survey.open(tmp_path / "s")
-    assert again == found
+    assert again == made_survey
     assert stat.S_IMODE((tmp_path / "s" / TOKENS).stat().st_mode) == 0o600
-    tokens = found.tokens()
+    tokens = made_survey.tokens()
     assert {*tokens} == {"a1", "a2"} and all(len(token) >= 24 for token in tokens.values())
     # The same command finds it and changes nothing.
-    assert made(tmp_path / "s", repeats=2, degraded=2) == found
-    assert found.tokens() == tokens
+    assert made(tmp_path / "s", repeats=2, degraded=2) == made_survey
+    assert made_survey.tokens() == tokens
 
 
 def test_another_survey_or_other_files_are_never_overwritten(tmp_path):
@@ -229,9 +229,9 @@ def test_a_foreign_survey_is_refused_in_a_line(tmp_path, damage):
 
 @pytest.mark.parametrize("name", [SURVEY, TOKENS, RATINGS, RETURNED])
 def test_links_are_not_followed(tmp_path, name):
-    found = made(tmp_path / "s")
+    made_survey = made(tmp_path / "s")
     target = tmp_path / "elsewhere"
-    path = found.folder / name
+    path = made_survey.folder / name
     if path.exists():
         path.rename(target)
     elif name == RETURNED:
@@ -240,30 +240,34 @@ def test_links_are_not_followed(tmp_path, name):
         target.write_bytes(b"")
     path.symlink_to(target)
     with pytest.raises(survey.BadSurvey):
-        survey.Survey.open(found.folder).tokens()
-        found.answers()
-        found.store()
+        survey.Survey.open(made_survey.folder).tokens()
+        made_survey.answers()
+        made_survey.store()
     if name == RETURNED:
-        page = returned(found, tmp_path / "back.json")
+        page = returned(made_survey, tmp_path / "back.json")
         with pytest.raises(survey.BadSurvey, match="link"):
-            found.keep(page)
+            made_survey.keep(page)
         assert not any(target.iterdir())
 
 
 def test_tokens_that_do_not_fit_are_refused(tmp_path):
-    found = made(tmp_path / "s")
-    path = found.folder / TOKENS
+    made_survey = made(tmp_path / "s")
+    path = made_survey.folder / TOKENS
     for tokens in ({"a1": "x" * 24}, {"a1": "x" * 24, "a2": "x" * 24}, {"a1": "x", "a2": "y"}):
         path.write_text(json.dumps({"tokens": tokens}))
         with pytest.raises(survey.BadSurvey):
-            found.tokens()
+            made_survey.tokens()
 
 
 def test_a_survey_is_served_once_at_a_time(tmp_path):
-    found = made(tmp_path / "s")
-    with found.lock(), pytest.raises(survey.Busy, match="another process"), found.lock():
+    made_survey = made(tmp_path / "s")
+    with (
+        made_survey.lock(),
+        pytest.raises(survey.Busy, match="another process"),
+        made_survey.lock(),
+    ):
         pass
-    with found.lock():
+    with made_survey.lock():
         pass
 
 
@@ -315,10 +319,10 @@ def test_ratings_are_on_disk_when_they_are_acknowledged(tmp_path):
 
 
 def test_ratings_are_read_from_a_folder_that_cannot_be_written(tmp_path, monkeypatch):
-    found = made(tmp_path / "s")
-    answer_all(found, lambda *_: 3, upto=4)
+    made_survey = made(tmp_path / "s")
+    answer_all(made_survey, lambda *_: 3, upto=4)
     monkeypatch.setattr(os, "access", lambda *_: False)
-    assert [len(of) for of in found.answers().values()] == [4, 4]
+    assert [len(of) for of in made_survey.answers().values()] == [4, 4]
 
 
 @pytest.mark.parametrize(
@@ -335,48 +339,48 @@ def test_ratings_are_read_from_a_folder_that_cannot_be_written(tmp_path, monkeyp
     ],
 )
 def test_ratings_from_elsewhere_are_checked(tmp_path, statement):
-    found = made(tmp_path / "s")
-    answer_all(found, lambda *_: 3, upto=2)
-    with store.Store(found.folder / RATINGS) as kept:
+    made_survey = made(tmp_path / "s")
+    answer_all(made_survey, lambda *_: 3, upto=2)
+    with store.Store(made_survey.folder / RATINGS) as kept:
         kept._connection.execute("PRAGMA ignore_check_constraints = ON")
         kept._connection.execute(statement)
     with pytest.raises(survey.BadSurvey):
-        found.answers()
+        made_survey.answers()
 
 
 def test_a_file_that_is_no_database_is_refused(tmp_path):
-    found = made(tmp_path / "s")
-    (found.folder / RATINGS).write_bytes(b"SQLite format 3\0" + os.urandom(4096))
+    made_survey = made(tmp_path / "s")
+    (made_survey.folder / RATINGS).write_bytes(b"SQLite format 3\0" + os.urandom(4096))
     with pytest.raises(survey.BadSurvey, match="cannot be read as ratings"):
-        found.answers()
+        made_survey.answers()
 
 
 # What offline pages give back
 
 
-def returned(found, path, annotator="a1", scores=(4, 5), count=5, **changes):
+def returned(made_survey, path, annotator="a1", scores=(4, 5), count=5, **changes):
     answers = [{"place": k, "scores": list(scores), "seconds": 2.5} for k in range(count)]
-    content = {"format": "augless ratings 1", "survey": found.id, "annotator": annotator}
+    content = {"format": "augless ratings 1", "survey": made_survey.id, "annotator": annotator}
     path.write_text(json.dumps({**content, "answers": answers, **changes}))
     return path
 
 
 def test_a_returned_file_counts_from_then_on_and_a_newer_one_replaces_it(tmp_path):
-    found = made(tmp_path / "s")
-    assert found.keep(returned(found, tmp_path / "b.json")).id == "a1"
-    assert [answer.scores for answer in found.answers()["a1"]] == [(4, 5)] * 5
-    found.keep(returned(found, tmp_path / "b.json", count=8))
-    assert len(found.answers()["a1"]) == 8 and found.answers()["a2"] == []
+    made_survey = made(tmp_path / "s")
+    assert made_survey.keep(returned(made_survey, tmp_path / "b.json")).id == "a1"
+    assert [answer.scores for answer in made_survey.answers()["a1"]] == [(4, 5)] * 5
+    made_survey.keep(returned(made_survey, tmp_path / "b.json", count=8))
+    assert len(made_survey.answers()["a1"]) == 8 and made_survey.answers()["a2"] == []
 
 
 def test_what_was_rated_here_and_there_must_agree(tmp_path):
-    found = made(tmp_path / "s")
-    answer_all(found, lambda *_: 4, upto=2)
+    made_survey = made(tmp_path / "s")
+    answer_all(made_survey, lambda *_: 4, upto=2)
     with pytest.raises(survey.BadSurvey, match="elsewhere too"):
-        found.keep(returned(found, tmp_path / "b.json", scores=(4, 5)))
-    assert not (found.folder / RETURNED).exists()
-    found.keep(returned(found, tmp_path / "b.json", scores=(4, 4)))
-    assert len(found.answers()["a1"]) == 5
+        made_survey.keep(returned(made_survey, tmp_path / "b.json", scores=(4, 5)))
+    assert not (made_survey.folder / RETURNED).exists()
+    made_survey.keep(returned(made_survey, tmp_path / "b.json", scores=(4, 4)))
+    assert len(made_survey.answers()["a1"]) == 5
 
 
 HOSTILE = [
@@ -408,32 +412,32 @@ HOSTILE = [
 
 @pytest.mark.parametrize("changes", HOSTILE, ids=lambda changes: str(changes)[:50])
 def test_a_returned_file_from_elsewhere_is_refused_in_a_line(tmp_path, changes):
-    found = made(tmp_path / "s")
-    path = returned(found, tmp_path / "b.json", **changes)
+    made_survey = made(tmp_path / "s")
+    path = returned(made_survey, tmp_path / "b.json", **changes)
     with pytest.raises(survey.BadSurvey) as caught:
-        found.keep(path)
+        made_survey.keep(path)
     assert len(str(caught.value).splitlines()) == 1
     assert sorted(p.name for p in tmp_path.iterdir()) == ["b.json", "s"]
-    assert sorted(p.name for p in found.folder.iterdir()) == [SURVEY, TOKENS]
+    assert sorted(p.name for p in made_survey.folder.iterdir()) == [SURVEY, TOKENS]
 
 
 @pytest.mark.parametrize(
     "content", [b"", b"\xff\xfe", b"[" * 100_000, b"{}", b'"x"', b"null", b"1e9"]
 )
 def test_a_returned_file_that_is_no_such_json_is_refused(tmp_path, content):
-    found = made(tmp_path / "s")
+    made_survey = made(tmp_path / "s")
     (tmp_path / "b.json").write_bytes(content)
     with pytest.raises(survey.BadSurvey):
-        found.keep(tmp_path / "b.json")
+        made_survey.keep(tmp_path / "b.json")
 
 
 def test_a_returned_file_must_be_a_plain_file(tmp_path):
-    found = made(tmp_path / "s")
+    made_survey = made(tmp_path / "s")
     os.mkfifo(tmp_path / "pipe")
-    (tmp_path / "link").symlink_to(returned(found, tmp_path / "b.json"))
+    (tmp_path / "link").symlink_to(returned(made_survey, tmp_path / "b.json"))
     for name in ("pipe", "link", "nowhere", "."):
         with pytest.raises(survey.BadSurvey):
-            found.keep(tmp_path / name)
+            made_survey.keep(tmp_path / name)
 
 
 # Exports
@@ -455,42 +459,42 @@ FORMULAS = [
 def test_a_spreadsheet_finds_no_formula_in_the_csv(tmp_path):
     systems = {"=cmd|' /C calc'!A0": FORMULAS}
     options = survey.Options(items=len(FORMULAS), annotators=("@anna",))
-    found = survey.Survey.create(
+    made_survey = survey.Survey.create(
         tmp_path / "s", survey.design(systems, FORMULAS, FORMULAS, options)
     )
-    answer_all(found, lambda *_: 3)
-    text = ratings.csv(found)
+    answer_all(made_survey, lambda *_: 3)
+    text = ratings.csv(made_survey)
     for delimiter in (",", ";", "\t"):
         for row in csv.reader(io.StringIO(text), delimiter=delimiter):
             assert not any(cell.strip().startswith(tuple("=+-@\uff1d\uff0b")) for cell in row)
     rows = list(csv.DictReader(io.StringIO(text)))
     assert {row["text"].replace("'", "") for row in rows} == {*FORMULAS}
     assert rows[0]["annotator"] == "'@anna" and rows[0]["fluency"] == "3"
-    kept = [json.loads(line) for line in ratings.jsonl(found).splitlines()]
+    kept = [json.loads(line) for line in ratings.jsonl(made_survey).splitlines()]
     assert {row["text"] for row in kept} == {*FORMULAS}
     assert kept[0]["annotator"] == "@anna"  # JSON needs no such care
 
 
 def test_lines_of_jsonl_end_nowhere_else(tmp_path):
     options = survey.Options(items=1, annotators=("anna",))
-    found = survey.Survey.create(
+    made_survey = survey.Survey.create(
         tmp_path / "s", survey.design({"a": ["x\u2028y\u0085z"]}, ["q"], None, options)
     )
-    answer_all(found, lambda *_: 3)
-    assert len(ratings.jsonl(found).splitlines()) == 1
-    assert json.loads(ratings.jsonl(found))["text"] == "x\u2028y\u0085z"
+    answer_all(made_survey, lambda *_: 3)
+    assert len(ratings.jsonl(made_survey).splitlines()) == 1
+    assert json.loads(ratings.jsonl(made_survey))["text"] == "x\u2028y\u0085z"
 
 
 def test_the_page_is_small_and_asks_nothing_of_other_places(tmp_path):
-    found = made(tmp_path / "s")
+    made_survey = made(tmp_path / "s")
     page = pages.served()
     assert len(page) < 100_000
-    offline = pages.offline(found.design, found.id, found.design.annotators[0])
+    offline = pages.offline(made_survey.design, made_survey.id, made_survey.design.annotators[0])
     assert len(offline) - len(page) < 10_000
     for one in (page, offline):
         text = one.decode()
         assert "http://" not in text and "https://" not in text
-        assert all(name not in text for name in found.design.systems)
+        assert all(name not in text for name in made_survey.design.systems)
 
 
 def test_no_text_ends_the_script_that_holds_it(tmp_path):
@@ -598,9 +602,10 @@ def test_offline_pages_and_returned_files_make_a_whole_survey_without_a_server(
     verb(*NEW, "--items", 10, "--annotators", "anna,ben")
     said = verb("export", "survey", "--html")
     assert [line.split()[-1] for line in said.splitlines()] == ["anna", "ben"]
-    found = survey.Survey.open(files / "survey")
+    made_survey = survey.Survey.open(files / "survey")
     paths = [
-        returned(found, files / f"{id_}.json", annotator=id_, count=30) for id_ in ("a1", "a2")
+        returned(made_survey, files / f"{id_}.json", annotator=id_, count=30)
+        for id_ in ("a1", "a2")
     ]
     counted = json.loads(verb("tally", "survey", *paths, "--json"))
     assert counted["texts"] == 60

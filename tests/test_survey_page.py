@@ -73,9 +73,9 @@ def payloads():
         "javascript:{}",
         "\u2028{}\u2029",
     ]
-    found = [form.format(call) for form in forms for call in calls]
-    assert len({*found}) == 200
-    return found
+    texts = [form.format(call) for form in forms for call in calls]
+    assert len({*texts}) == 200
+    return texts
 
 
 class Visit:
@@ -109,11 +109,11 @@ class Visit:
         """Wait until something is seen, with a text if one is given."""
         from playwright.sync_api import expect
 
-        found = self.page.locator(what)
-        expect(found).to_be_visible(timeout=60_000)
+        element = self.page.locator(what)
+        expect(element).to_be_visible(timeout=60_000)
         if text is not None:
-            expect(found).to_contain_text(text, timeout=60_000)
-        return found
+            expect(element).to_contain_text(text, timeout=60_000)
+        return element
 
     def start(self):
         self.until("#welcome")
@@ -140,8 +140,8 @@ class Visit:
     def chosen(self):
         """Return the ratings that are marked on the page."""
         boxes = self.page.locator("#scales fieldset").all()
-        found = [box.locator("input:checked") for box in boxes]
-        return [int(one.get_attribute("value")) if one.count() else None for one in found]
+        checked = [box.locator("input:checked") for box in boxes]
+        return [int(one.get_attribute("value")) if one.count() else None for one in checked]
 
     def overflow(self):
         return self.page.evaluate("document.documentElement.scrollWidth - window.innerWidth")
@@ -273,9 +273,9 @@ def test_the_tab_key_goes_through_the_page_in_its_order(browser, here):
 
 
 def test_nothing_is_called_saved_before_it_is(browser, tmp_path):
-    found = made(tmp_path / "s")
+    made_survey = made(tmp_path / "s")
     with contextlib.ExitStack() as stack:
-        with Served(found) as first:
+        with Served(made_survey) as first:
             visit = stack.enter_context(Visit(browser, link(first)))
             visit.start()
             visit.rate(4, 4)
@@ -284,7 +284,7 @@ def test_nothing_is_called_saved_before_it_is(browser, tmp_path):
         assert visit.at() == 2
         visit.press("Backspace", "5")  # too late: it is on its way
         assert visit.chosen() == [3, 2]
-    with found.store() as kept:
+    with made_survey.store() as kept:
         assert [answer.scores for answer in kept.all()] == [(4, 4)]
 
 
@@ -299,8 +299,8 @@ def test_two_windows_of_one_annotator_do_not_overwrite_each_other(browser, here)
 
 
 def test_the_end_says_thank_you_and_lets_one_look_back(browser, here):
-    last = len(here.found.design.annotators[0].order) - 1
-    answer_all(here.found, lambda *_: 3, upto=last)
+    last = len(here.survey.design.annotators[0].order) - 1
+    answer_all(here.survey, lambda *_: 3, upto=last)
     with Visit(browser, link(here)) as visit:
         visit.until("#rate")
         visit.press("2", "2", "Enter")
@@ -321,7 +321,7 @@ def test_a_password_is_asked_for_in_the_page(browser, tmp_path):
         visit.press("Enter")
         visit.start()
         visit.rate(1, 2)
-    assert here.found.answers()["a1"][0].scores == (1, 2)
+    assert here.survey.answers()["a1"][0].scores == (1, 2)
 
 
 # How it looks
@@ -332,10 +332,10 @@ def audit(visit):
     from axe_playwright_python.sync_playwright import Axe
 
     rules = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
-    found = Axe().run(visit.page, options={"runOnly": rules})
+    results = Axe().run(visit.page, options={"runOnly": rules})
     return [
         (one["id"], [node["html"][:100] for node in one["nodes"]])
-        for one in found.response["violations"]
+        for one in results.response["violations"]
     ]
 
 
@@ -360,14 +360,16 @@ def test_every_state_of_the_page_passes_an_audit(browser, here, shots, size, sch
 
 
 def test_an_offline_page_and_its_end_pass_an_audit(browser, here, tmp_path, shots):
-    found = here.found
+    made_survey = here.survey
     path = tmp_path / "a1.html"
-    path.write_bytes(pages.offline(found.design, found.id, found.design.annotators[0]))
+    path.write_bytes(
+        pages.offline(made_survey.design, made_survey.id, made_survey.design.annotators[0])
+    )
     with Visit(browser, path.as_uri(), "phone", bypass_csp=True) as visit:
         visit.until("#welcome")
         assert audit(visit) == []
         visit.press("Enter")
-        for _ in found.design.annotators[0].order:
+        for _ in made_survey.design.annotators[0].order:
             visit.press("3", "4", "Enter")
         visit.until("#finished")
         assert audit(visit) == [] and visit.overflow() <= 0
@@ -382,8 +384,8 @@ def test_text_from_right_to_left_and_long_words_stay_in_place(browser, tmp_path,
         items=2, annotators=("דנה",), languages=("ar", "he"), labels=("Message", "Reply")
     )
     design = survey.design({"a": hebrew}, arabic, None, options)
-    found = survey.Survey.create(tmp_path / "s", design)
-    with Served(found) as here, Visit(browser, link(here), size, bypass_csp=True) as visit:
+    made_survey = survey.Survey.create(tmp_path / "s", design)
+    with Served(made_survey) as here, Visit(browser, link(here), size, bypass_csp=True) as visit:
         visit.start()
         for number in range(2):
             source, text = visit.page.locator("#source"), visit.page.locator("#text")
@@ -415,49 +417,49 @@ def hacked(visit):
 
 
 def test_two_hundred_payloads_stay_text_on_the_offline_page(browser, tmp_path):
-    found = payloads()
+    texts = payloads()
     options = survey.Options(
-        items=len(found),
-        annotators=(found[0][:80],),
-        title=found[4][:80],
-        scales=(survey.Scale(found[8][:80], found[9]),),
-        labels=(found[12][:80], found[16][:80]),
-        instructions="\n\n".join(found),
+        items=len(texts),
+        annotators=(texts[0][:80],),
+        title=texts[4][:80],
+        scales=(survey.Scale(texts[8][:80], texts[9]),),
+        labels=(texts[12][:80], texts[16][:80]),
+        instructions="\n\n".join(texts),
     )
-    design = survey.design({"a": found[::-1]}, found, None, options)
+    design = survey.design({"a": texts[::-1]}, texts, None, options)
     path = tmp_path / "a1.html"
     path.write_bytes(pages.offline(design, "0" * 16, design.annotators[0]))
     with Visit(browser, path.as_uri()) as visit:
         visit.until("#welcome")
         told = visit.page.locator("#welcome .told > p[dir]").all_text_contents()
-        assert [one.strip() for one in told] == [one.strip() for one in found]
+        assert [one.strip() for one in told] == [one.strip() for one in texts]
         visit.press("Enter")
         seen = set()
-        for _ in found:
+        for _ in texts:
             seen.add(visit.page.locator("#text").text_content())
-            assert visit.page.locator("#source").text_content() in found
+            assert visit.page.locator("#source").text_content() in texts
             visit.press("3", "Enter")
         visit.until("#finished")
-        assert seen == {*found}
+        assert seen == {*texts}
         assert hacked(visit) == []
 
 
-def xss_failed(browser, folder, found):
+def xss_failed(browser, folder, texts):
     """Serve payloads as texts, names and titles; return what they did, and what was shown."""
     options = survey.Options(
-        items=len(found),
-        annotators=(found[0][:80],),
-        title=found[4][:80],
-        labels=(found[1][:80], found[2][:80]),
-        scales=(survey.Scale("wit", found[3]),),
+        items=len(texts),
+        annotators=(texts[0][:80],),
+        title=texts[4][:80],
+        labels=(texts[1][:80], texts[2][:80]),
+        scales=(survey.Scale("wit", texts[3]),),
     )
-    systems = {name[:80]: found[::-1] for name in found[:1]}
-    kept = survey.Survey.create(folder, survey.design(systems, found, None, options))
+    systems = {name[:80]: texts[::-1] for name in texts[:1]}
+    kept = survey.Survey.create(folder, survey.design(systems, texts, None, options))
     with Served(kept) as here, Visit(browser, link(here)) as visit:
         home = f"http://127.0.0.1:{here.port}/"
         visit.start()
         seen = []
-        for _ in found[:-1]:
+        for _ in texts[:-1]:
             seen.append(visit.page.locator("#text").text_content())
             visit.rate(3)
         seen.append(visit.page.locator("#text").text_content())
@@ -473,13 +475,13 @@ def test_payloads_stay_text_on_the_served_page(browser, tmp_path):
 
 def test_payloads_stay_text_on_the_page_of_the_tally(browser, tmp_path):
     names = list(dict.fromkeys(one[:80] for one in payloads() if one[:80].isprintable()))
-    found = names[::3]
-    systems = {name: lines(3, seed=k) for k, name in enumerate(found)}
+    chosen = names[::3]
+    systems = {name: lines(3, seed=k) for k, name in enumerate(chosen)}
     options = survey.Options(
         items=2,
         annotators=tuple(names[1::3]),
-        title=found[0],
-        scales=(survey.Scale(found[1], found[2]),),
+        title=chosen[0],
+        scales=(survey.Scale(chosen[1], chosen[2]),),
     )
     kept = survey.Survey.create(
         tmp_path / "s", survey.design(systems, lines(3, seed=90), None, options)
@@ -499,10 +501,10 @@ def test_payloads_stay_text_on_the_page_of_the_tally(browser, tmp_path):
 
 
 def test_an_offline_page_goes_on_after_it_was_closed_and_gives_back_a_file(browser, tmp_path):
-    found = made(tmp_path / "s")
-    (annotator, _) = found.design.annotators
+    made_survey = made(tmp_path / "s")
+    (annotator, _) = made_survey.design.annotators
     path = tmp_path / "a1.html"
-    path.write_bytes(pages.offline(found.design, found.id, annotator))
+    path.write_bytes(pages.offline(made_survey.design, made_survey.id, annotator))
     with Visit(browser, path.as_uri()) as visit:
         visit.start()
         for number in range(4):
@@ -522,8 +524,8 @@ def test_an_offline_page_goes_on_after_it_was_closed_and_gives_back_a_file(brows
         assert {*visit.requests} <= {path.as_uri(), "data:,"} | {
             url for url in visit.requests if url.startswith("blob:")
         }
-    found.keep(tmp_path / "back.json")
-    assert [one.scores for one in found.answers()["a1"]] == [(1, 5), (2, 5), (3, 5), (2, 2)]
+    made_survey.keep(tmp_path / "back.json")
+    assert [one.scores for one in made_survey.answers()["a1"]] == [(1, 5), (2, 5), (3, 5), (2, 2)]
     # On another computer, the file goes on where it was.
     with Visit(browser, path.as_uri()) as visit:
         visit.until("#welcome")

@@ -24,14 +24,14 @@ def raw(port, request):
     """Send bytes as they are, and return the answer."""
     with socket.create_connection(("127.0.0.1", port), timeout=30) as line:
         line.sendall(request)
-        found = b""
+        received = b""
         while some := line.recv(1 << 16):
-            found += some
-            head, ended, body = found.partition(b"\r\n\r\n")
+            received += some
+            head, ended, body = received.partition(b"\r\n\r\n")
             length = re.search(rb"content-length: (\d+)", head)
             if ended and length and len(body) >= int(length[1]):
                 break
-    return found
+    return received
 
 
 @pytest.fixture(scope="module")
@@ -196,7 +196,7 @@ def test_the_password_is_asked_for_before_any_text_is_shown(tmp_path):
         assert here.ask("/api/state", token=token, headers=known, host="survey.example")[0] == 200
         known.append(("Origin", "https://survey.example"))
         assert here.ask("/api/state", token=token, headers=known)[0] == 200
-        assert serving.links(here.found, here.address)["anna"].startswith(
+        assert serving.links(here.survey, here.address)["anna"].startswith(
             "https://survey.example/s/"
         )
 
@@ -229,8 +229,8 @@ def test_on_all_addresses_only_the_number_and_the_name_of_this_machine_are_known
 
 def test_a_rating_is_stored_and_the_next_text_comes_back(fresh):
     status, answer = fresh.rate(0, [4, 5])
-    order = fresh.found.design.annotators[0].order
-    tasks = fresh.found.design.tasks
+    order = fresh.survey.design.annotators[0].order
+    tasks = fresh.survey.design.tasks
     assert (status, answer["done"], answer["item"]["place"]) == (200, 1, 1)
     assert answer["item"]["text"] == tasks[order[1]].text
     assert fresh.store.at("a1", 0).scores == (4, 5)
@@ -254,8 +254,8 @@ def test_nobody_sees_the_ratings_of_another(fresh):
 
 
 def test_the_last_rating_is_followed_by_nothing(fresh):
-    last = len(fresh.found.design.annotators[0].order) - 1
-    answer_all(fresh.found, lambda *_: 3, upto=last)
+    last = len(fresh.survey.design.annotators[0].order) - 1
+    answer_all(fresh.survey, lambda *_: 3, upto=last)
     status, answer = fresh.rate(last, [3, 3])
     assert (status, answer) == (200, {"done": last + 1, "item": None})
     assert fresh.rate(last + 1, [3, 3])[0] == 422
@@ -455,7 +455,7 @@ def traversals_failed(here, chance, count):
 
 
 def test_addresses_that_climb_read_nothing(served):
-    (served.found.folder.parent / "canary.txt").write_text(CANARY)
+    (served.survey.folder.parent / "canary.txt").write_text(CANARY)
     sys.addaudithook(_watch)  # no file may be opened, whatever is asked for
     opened.clear()
     _watching.set()
@@ -487,9 +487,9 @@ def blind(folder, seed, count=12):
 
 def leaks(here):
     """Rate all; yield, for each answer of the server, whether it gives anything away."""
-    design = here.found.design
+    design = here.survey.design
     words = [*design.systems[:-1], "degraded", 'gold"', '"kind"', '"systems"', "Human"]
-    words += [here.found.id, str(here.found.folder)]
+    words += [here.survey.id, str(here.survey.folder)]
     secret = re.compile("|".join(map(re.escape, words)).encode())
 
     def told(answer):
@@ -516,13 +516,13 @@ def leaks(here):
 
 def test_no_byte_names_a_system(tmp_path):
     with Served(blind(tmp_path / "s", seed=3)) as here:
-        found = list(leaks(here))
-        assert len(found) > 200 and not any(found)
+        leaked = list(leaks(here))
+        assert len(leaked) > 200 and not any(leaked)
         shown = {*json.loads(here.ask("/api/items/0", token=here.token())[2])["item"]}
         assert shown == {"place", "source", "text", "scores", "revision"}
-        for one in here.found.design.annotators:
-            page = pages.offline(here.found.design, here.found.id, one)
-            assert not any(name.encode() in page for name in here.found.design.systems)
+        for one in here.survey.design.annotators:
+            page = pages.offline(here.survey.design, here.survey.id, one)
+            assert not any(name.encode() in page for name in here.survey.design.systems)
 
 
 # Kills
@@ -532,14 +532,14 @@ class Crowd:
     """Five annotators who rate as fast as they can, whatever happens to the server."""
 
     def __init__(self, folder, seed):
-        self.found = made(folder, annotators=tuple("abcde"), items=40, count=60, seed=seed)
-        self.acknowledged = {one.id: {} for one in self.found.design.annotators}
-        self.sent = {one.id: {} for one in self.found.design.annotators}
+        self.survey = made(folder, annotators=tuple("abcde"), items=40, count=60, seed=seed)
+        self.acknowledged = {one.id: {} for one in self.survey.design.annotators}
+        self.sent = {one.id: {} for one in self.survey.design.annotators}
         self.port, self.stop, self.faults = None, threading.Event(), []
         self._process = None
 
     def start(self):
-        command = ["survey", "serve", str(self.found.folder), "--port", "0", "--json"]
+        command = ["survey", "serve", str(self.survey.folder), "--port", "0", "--json"]
         self._process = subprocess.Popen(
             [sys.executable, "-m", "augless", *command],
             stdout=subprocess.PIPE,
@@ -567,13 +567,13 @@ class Crowd:
     def begin(self, seed):
         self.threads = [
             threading.Thread(target=self._rate, args=(one, random.Random(f"{seed} {one.id}")))
-            for one in self.found.design.annotators
+            for one in self.survey.design.annotators
         ]
         for thread in self.threads:
             thread.start()
 
     def _rate(self, one, chance):
-        token = self.found.tokens()[one.id]
+        token = self.survey.tokens()[one.id]
         headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
         line, port = None, None
         while not self.stop.is_set():
@@ -616,22 +616,22 @@ class Crowd:
 
     def wrong(self):
         """Return what is lost, doubled or changed, of what was acknowledged."""
-        with store.Store(self.found.folder / "ratings.sqlite") as kept:
+        with store.Store(self.survey.folder / "ratings.sqlite") as kept:
             rows = kept.all()
-        found = list(self.faults)
+        faults = list(self.faults)
         stored = {(row.annotator, row.place): row.scores for row in rows}
         if len(stored) < len(rows):
-            found.append("a rating is there twice")
+            faults.append("a rating is there twice")
         for id_, places in self.acknowledged.items():
-            found += [
+            faults += [
                 f"{id_} at {place} is lost or changed"
                 for place, scores in places.items()
                 if stored.get((id_, place)) != scores
             ]
         for (id_, place), scores in stored.items():
             if scores != tuple(self.sent[id_].get(place, ())):
-                found.append(f"{id_} at {place} was never sent like this")
-        return found
+                faults.append(f"{id_} at {place} was never sent like this")
+        return faults
 
 
 def killed(folder, kills, seed):
@@ -666,9 +666,18 @@ def test_no_acknowledged_rating_is_lost_or_doubled_when_the_server_is_killed(tmp
 def test_the_verb_serves_until_it_is_stopped(tmp_path):
     import signal
 
-    found = made(tmp_path / "s")
+    made_survey = made(tmp_path / "s")
     process = subprocess.Popen(
-        [sys.executable, "-m", "augless", "survey", "serve", str(found.folder), "--port", "0"],
+        [
+            sys.executable,
+            "-m",
+            "augless",
+            "survey",
+            "serve",
+            str(made_survey.folder),
+            "--port",
+            "0",
+        ],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -684,7 +693,16 @@ def test_the_verb_serves_until_it_is_stopped(tmp_path):
             answer = connection.getresponse()
             assert (name, answer.status) == ("anna", 200) and answer.read() == pages.served()
         second = subprocess.run(
-            [sys.executable, "-m", "augless", "survey", "serve", str(found.folder), "--port", "0"],
+            [
+                sys.executable,
+                "-m",
+                "augless",
+                "survey",
+                "serve",
+                str(made_survey.folder),
+                "--port",
+                "0",
+            ],
             capture_output=True,
             text=True,
         )

@@ -37,9 +37,9 @@ def test_alpha_is_that_of_krippendorff(seed):
         value_domain=[1, 2, 3, 4, 5],
         level_of_measurement="ordinal",
     )
-    found = agreement.alpha(ratings, np.arange(ratings.shape[1]), resamples=200)
-    assert found.value == pytest.approx(expected, abs=1e-12)
-    assert found.low <= found.value <= found.high
+    alpha = agreement.alpha(ratings, np.arange(ratings.shape[1]), resamples=200)
+    assert alpha.value == pytest.approx(expected, abs=1e-12)
+    assert alpha.low <= alpha.value <= alpha.high
 
 
 def test_alpha_of_perfect_agreement_is_one_and_of_opposites_negative():
@@ -53,8 +53,8 @@ def test_an_undefined_alpha_says_why():
     alone = np.array([[1, 2, 0], [0, 0, 3]])
     assert "rated by two" in agreement.alpha(alone, np.arange(3)).reason
     constant = np.full((3, 4), 4)
-    found = agreement.alpha(constant, np.arange(4))
-    assert found.value is None and "every rating is 4" in found.reason
+    alpha = agreement.alpha(constant, np.arange(4))
+    assert alpha.value is None and "every rating is 4" in alpha.reason
     one_item = agreement.alpha(rated(0, missing=0), np.zeros(40, dtype=int), resamples=50)
     assert one_item.value is not None and one_item.low is None and "no interval" in one_item.reason
 
@@ -123,9 +123,9 @@ def test_missing_ratings_are_left_out_and_nothing_is_no_mean():
     ratings = cube(2)
     ratings[0, :20, 0] = np.nan
     ratings[:, :, 2] = np.nan
-    found = inference.means(ratings, resamples=500)
-    assert found[0].value == pytest.approx(np.nanmean(ratings[:, :, 0])) and found[0].count == 180
-    assert found[2] is None
+    means = inference.means(ratings, resamples=500)
+    assert means[0].value == pytest.approx(np.nanmean(ratings[:, :, 0])) and means[0].count == 180
+    assert means[2] is None
     assert inference.difference(ratings, 2, 0, resamples=500) is None
 
 
@@ -153,14 +153,14 @@ def test_many_items_are_tested_as_scipy_does_but_for_chance():
 
 def test_no_difference_at_all_has_p_one():
     assert inference.permutation_p(np.zeros(30)) == 1.0
-    found = inference.difference(np.full((2, 5, 2), 3.0), 1, 0, resamples=200)
-    assert (found.value, found.p, found.smallest) == (0.0, 1.0, None)
+    difference = inference.difference(np.full((2, 5, 2), 3.0), 1, 0, resamples=200)
+    assert (difference.value, difference.p, difference.smallest) == (0.0, 1.0, None)
 
 
 def test_a_true_difference_is_found_and_its_size_is_in_the_interval():
-    found = inference.difference(cube(5, items=100, effect=0.4), 2, 0)
-    assert found.p < 0.001 and found.low < 0.8 < found.high
-    assert 0.05 < found.smallest < found.value
+    difference = inference.difference(cube(5, items=100, effect=0.4), 2, 0)
+    assert difference.p < 0.001 and difference.low < 0.8 < difference.high
+    assert 0.05 < difference.smallest < difference.value
 
 
 def test_systems_are_compared_item_by_item_where_an_annotator_rated_both():
@@ -174,11 +174,11 @@ def simulated(trials, effect, seed):
     """Return shares of simulated surveys whose interval holds the truth, and that claim."""
     covered = claimed = 0
     for number in range(trials):
-        found = inference.difference(
+        difference = inference.difference(
             cube(1_000 * seed + number, items=30, systems=2, effect=effect), 1, 0, resamples=400
         )
-        covered += found.low <= effect <= found.high
-        claimed += found.p < 0.05
+        covered += difference.low <= effect <= difference.high
+        claimed += difference.p < 0.05
     return covered / trials, claimed / trials
 
 
@@ -203,9 +203,9 @@ def test_one_rating_has_no_interval():
 # The whole
 
 
-def scored_by(found, chance, better="system-2"):
+def scored_by(made_survey, chance, better="system-2"):
     """Return how careful people rate: system-2 and Human higher, spoilt texts low."""
-    names = found.design.systems
+    names = made_survey.design.systems
     base = {}
 
     def scored(annotator, task, number):
@@ -223,7 +223,7 @@ def scored_by(found, chance, better="system-2"):
 
 
 @pytest.fixture(scope="module")
-def found(tmp_path_factory):
+def made_survey(tmp_path_factory):
     gold = (survey.Gold("q", "a good one", {"fluency": 5, "relevance": 5}),)
     options = {"items": 30, "repeats": 6, "degraded": 5, "gold": gold}
     kept = made(
@@ -233,8 +233,8 @@ def found(tmp_path_factory):
     return kept
 
 
-def test_a_tally_gives_means_differences_and_agreement(found):
-    counted = survey.tally(found, resamples=2_000)
+def test_a_tally_gives_means_differences_and_agreement(made_survey):
+    counted = survey.tally(made_survey, resamples=2_000)
     assert counted.baseline == "system-1"
     for scored in counted.scales:
         better, other = scored.row("system-2"), scored.row("system-3")
@@ -260,9 +260,9 @@ def test_nothing_is_claimed_where_nothing_differs(tmp_path):
     assert "On relevance, no system is shown to differ from system-1." in said
 
 
-def test_means_are_those_of_the_ratings_themselves(found):
-    counted = survey.tally(found, resamples=200)
-    design, answers = found.design, found.answers()
+def test_means_are_those_of_the_ratings_themselves(made_survey):
+    counted = survey.tally(made_survey, resamples=200)
+    design, answers = made_survey.design, made_survey.answers()
     for number, scored in enumerate(counted.scales):
         for place, system in enumerate(design.systems):
             values = []
@@ -276,46 +276,48 @@ def test_means_are_those_of_the_ratings_themselves(found):
             assert scored.row(system).mean.value == pytest.approx(np.mean(values))
 
 
-def test_p_values_are_corrected_over_systems_and_scales_by_holm(found):
-    counted = survey.tally(found, resamples=2_000)
+def test_p_values_are_corrected_over_systems_and_scales_by_holm(made_survey):
+    counted = survey.tally(made_survey, resamples=2_000)
     known = [row.difference for scored in counted.scales for row in scored.rows if row.difference]
     assert len(known) == 4
     expected = multitest.multipletests([one.p for one in known], method="holm")[1]
     assert [one.holm_p for one in known] == pytest.approx(list(expected))
 
 
-def test_the_same_ratings_give_the_same_tally_and_people_can_be_left_out(found):
-    assert survey.tally(found, resamples=300) == survey.tally(found, resamples=300)
-    fewer = survey.tally(found, without=["ben"], resamples=300)
+def test_the_same_ratings_give_the_same_tally_and_people_can_be_left_out(made_survey):
+    assert survey.tally(made_survey, resamples=300) == survey.tally(made_survey, resamples=300)
+    fewer = survey.tally(made_survey, without=["ben"], resamples=300)
     assert fewer.without == ("ben",)
     assert fewer.scales[0].row("system-2").mean.count == 60
     assert "Left out by choice: ben." in fewer.notes
     with pytest.raises(survey.BadOptions, match="no annotator"):
-        survey.tally(found, without=["dora"])
+        survey.tally(made_survey, without=["dora"])
     with pytest.raises(survey.BadOptions, match="is left out"):
-        survey.tally(found, without=["anna", "ben", "carl"])
+        survey.tally(made_survey, without=["anna", "ben", "carl"])
     with pytest.raises(survey.BadOptions, match="is no system"):
-        survey.tally(found, baseline="x")
+        survey.tally(made_survey, baseline="x")
 
 
-def test_the_reference_can_be_what_others_are_compared_with(found):
-    counted = survey.tally(found, baseline=survey.REFERENCE, resamples=300)
+def test_the_reference_can_be_what_others_are_compared_with(made_survey):
+    counted = survey.tally(made_survey, baseline=survey.REFERENCE, resamples=300)
     assert all(row.difference for row in counted.scales[0].rows if row.system != survey.REFERENCE)
 
 
-def test_texts_that_check_annotators_do_not_count_for_systems(found):
-    table = tallying.table(found.design, 0, found.design.annotators, found.answers())
-    kinds = np.array([task.kind for task in found.design.tasks])
+def test_texts_that_check_annotators_do_not_count_for_systems(made_survey):
+    table = tallying.table(
+        made_survey.design, 0, made_survey.design.annotators, made_survey.answers()
+    )
+    kinds = np.array([task.kind for task in made_survey.design.tasks])
     assert not table[:, kinds != "system"].any() and table[:, kinds == "system"].all()
 
 
 def test_a_survey_that_is_half_rated_says_how_far_it_is(tmp_path):
-    found = made(tmp_path / "s")
-    answer_all(found, lambda one, *_: 3 if one.id == "a1" else 4, upto=10)
-    counted = survey.tally(found, resamples=200)
+    made_survey = made(tmp_path / "s")
+    answer_all(made_survey, lambda one, *_: 3 if one.id == "a1" else 4, upto=10)
+    counted = survey.tally(made_survey, resamples=200)
     assert counted.notes[0] == "76 texts are not rated yet: anna (10 of 48), ben (10 of 48)."
     assert any("No text checks" in note for note in counted.notes)
-    alone = survey.tally(found, without=["ben"], resamples=200)
+    alone = survey.tally(made_survey, without=["ben"], resamples=200)
     assert any("Only one annotator" in note for note in alone.notes)
     assert any("Alpha of fluency is undefined: no text was rated by two" in n for n in alone.notes)
 
@@ -324,9 +326,9 @@ def test_texts_written_alike_count_for_every_system(tmp_path):
     same = lines(12)
     options = Options(items=12, annotators=("anna", "ben"))
     design = survey.design({"a": same, "b": same}, lines(12, seed=1), None, options)
-    found = survey.Survey.create(tmp_path / "s", design)
-    answer_all(found, lambda *_: 4)
-    counted = survey.tally(found, resamples=200)
+    made_survey = survey.Survey.create(tmp_path / "s", design)
+    answer_all(made_survey, lambda *_: 4)
+    counted = survey.tally(made_survey, resamples=200)
     assert [row.mean.count for row in counted.scales[0].rows] == [24, 24]
     assert counted.scales[0].rows[1].difference.p == 1.0
     assert any("written alike" in note for note in counted.notes)
@@ -349,8 +351,8 @@ def looked_at(answers=None, **options):
     return raters.rater(design, annotator, given)
 
 
-def flags(found):
-    return {flag.partition(":")[0] for flag in found.flags}
+def flags(rater):
+    return {flag.partition(":")[0] for flag in rater.flags}
 
 
 def test_a_careful_annotator_is_not_flagged_but_for_what_they_do():
@@ -362,8 +364,8 @@ def test_who_is_too_fast_to_have_read_is_flagged():
     def hasty(answer, task):
         return dataclasses.replace(answer, seconds=0.3 if answer.place % 2 else 6.0)
 
-    found = looked_at(hasty)
-    assert "too fast" in flags(found) and found.fast == pytest.approx(0.5, abs=0.01)
+    rater = looked_at(hasty)
+    assert "too fast" in flags(rater) and rater.fast == pytest.approx(0.5, abs=0.01)
 
     def skimming(answer, task):  # a long text in two seconds
         return dataclasses.replace(answer, seconds=2.0)
@@ -375,8 +377,8 @@ def test_who_always_says_the_same_is_flagged_and_fails_the_checks():
     def constant(answer, task):
         return dataclasses.replace(answer, scores=(3, answer.scores[1]))
 
-    found = looked_at(constant)
-    assert found.constant == ("fluency",) and "constant" in flags(found)
+    rater = looked_at(constant)
+    assert rater.constant == ("fluency",) and "constant" in flags(rater)
     numb = looked_at(lambda answer, task: dataclasses.replace(answer, scores=(3, 3)))
     assert {"constant", "degraded"} <= flags(numb)
     assert numb.self_kappa is None and numb.consistency.value == 1
@@ -389,10 +391,10 @@ def test_who_misses_gold_and_contradicts_themselves_is_flagged():
         scores = (5, 1) if task.kind == "gold" or answer.place % 2 else (1, 5)
         return dataclasses.replace(answer, scores=scores)
 
-    found = looked_at(reversed_, gold=gold)
-    assert found.gold.value == 0 and found.gold.of == 10
-    assert {"gold", "inconsistent"} <= flags(found) or {"gold"} <= flags(found)
-    assert found.consistency.of == 12
+    rater = looked_at(reversed_, gold=gold)
+    assert rater.gold.value == 0 and rater.gold.of == 10
+    assert {"gold", "inconsistent"} <= flags(rater) or {"gold"} <= flags(rater)
+    assert rater.consistency.of == 12
 
 
 def test_somebody_who_rated_nothing_has_no_numbers():
@@ -416,10 +418,10 @@ def nasty(tmp_path):
         scales=(Scale("<i>wit", "Is it <u>funny</u>?"),),
     )
     design = survey.design(texts, lines(20, seed=50), lines(20, seed=60), options)
-    found = survey.Survey.create(tmp_path / "n", design)
+    made_survey = survey.Survey.create(tmp_path / "n", design)
     chance = random.Random(2)
-    answer_all(found, lambda *_: chance.randint(1, 5))
-    return survey.tally(found, resamples=300)
+    answer_all(made_survey, lambda *_: chance.randint(1, 5))
+    return survey.tally(made_survey, resamples=300)
 
 
 def test_names_are_escaped_in_every_format(nasty, tmp_path):
@@ -436,8 +438,8 @@ def test_names_are_escaped_in_every_format(nasty, tmp_path):
     assert "<b>anna" not in files["datasheet.md"].replace("\\<b\\>anna", "")
 
 
-def test_the_rows_of_table_2_are_as_in_the_paper(found):
-    counted = survey.tally(found, resamples=500)
+def test_the_rows_of_table_2_are_as_in_the_paper(made_survey):
+    counted = survey.tally(made_survey, resamples=500)
     markdown, latex = exports.markdown(counted), exports.latex(counted)
     head, _, *rows = markdown.split("\n\n")[0].splitlines()
     assert head == "| Model | Fluency | Relevance |"
@@ -449,8 +451,8 @@ def test_the_rows_of_table_2_are_as_in_the_paper(found):
     assert latex.count("\\underline{") == 2 and latex.count("{") == latex.count("}")
 
 
-def test_the_terminal_shows_every_number(found):
-    said = exports.text(survey.tally(found, resamples=300))
+def test_the_terminal_shows_every_number(made_survey):
+    said = exports.text(survey.tally(made_survey, resamples=300))
     for word in (
         "Fluency",
         "Relevance",
@@ -464,8 +466,8 @@ def test_the_terminal_shows_every_number(found):
         assert word in said
 
 
-def test_the_figure_shows_every_share_and_stands_alone(found):
-    counted = survey.tally(found, resamples=300)
+def test_the_figure_shows_every_share_and_stands_alone(made_survey):
+    counted = survey.tally(made_survey, resamples=300)
     picture = exports.svg(counted)
     assert picture.startswith("<svg xmlns") and picture.count("<rect") > 8 * 3
     row = counted.scales[0].row("system-1")
@@ -475,8 +477,8 @@ def test_the_figure_shows_every_share_and_stands_alone(found):
     ElementTree.fromstring(picture)
 
 
-def test_the_data_sheet_says_what_is_known_and_marks_what_is_not(found):
-    sheet = datasheet.markdown(survey.tally(found, resamples=300))
+def test_the_data_sheet_says_what_is_known_and_marks_what_is_not(made_survey):
+    sheet = datasheet.markdown(survey.tally(made_survey, resamples=300))
     for fact in ("30 of 60 lines", "seed 1", "Latin square", "6 repeated texts", "5 degraded"):
         assert fact in sheet
     assert sheet.count(datasheet.OPEN) > 8

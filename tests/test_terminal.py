@@ -22,7 +22,7 @@ def test_what_is_harmless_is_shown_as_it_is(text):
 def test_what_controls_a_terminal_is_spelt_out(capsys):
     assert terminal.visible(HOSTILE) == (r"\x1b[31mred\x1b[0m\x07\x9b2J\u202etxt\r\x00")
     terminal.say(HOSTILE)
-    terminal.show(HOSTILE)
+    terminal.result(False, None, lambda: HOSTILE)
     with terminal.Progress() as progress:
         progress(HOSTILE, 0, None)
         progress.say(HOSTILE)

@@ -147,6 +147,34 @@ def test_a_step_follows_the_weighted_mean_of_pairs_and_terms(per):
         assert torch.allclose(parameter, before[name] - gradient, rtol=0, atol=1e-10), name
 
 
+@pytest.mark.parametrize("per", ["sentence", "token"])
+@pytest.mark.parametrize("batch_by", ["sentences", "tokens"])
+def test_batches_of_short_sentences_teach_no_more_than_their_share(per, batch_by):
+    """The mean gradient of an epoch is that of the corpus' mean loss, however batches are cut."""
+    pairs = digits(24)
+    build = models.MODELS["lstm"](**SMALL["lstm"], dropout=0.0)
+    one = trainer(build=build, pairs=pairs, precision="float64", per=per, batch_by=batch_by, clip=0)
+    start = {k: v.detach().clone() for k, v in one.parameters.items()}
+    whole = data.collate(pairs, np.arange(24))
+    total = losses.CrossEntropy()(one.model(whole), whole).sum()
+    mean = total / (24 if per == "sentence" else whole.target_mask.sum())
+    expected = torch.autograd.grad(mean, list(one.parameters.values()))
+    order = np.argsort(pairs.target.lengths, kind="stable")
+    assert pairs.target.lengths.min() < pairs.target.lengths.max()
+    batches = np.split(order, 4) if batch_by == "sentences" else np.split(order, [9, 15, 20])
+    tokens = [(pairs.target.lengths[rows] + 1).sum() for rows in batches]
+    shares = [6 / 24] * 4 if batch_by == "sentences" else np.array(tokens) / sum(tokens)
+    summed = [torch.zeros_like(value) for value in start.values()]
+    for rows, share in zip(batches, shares, strict=True):
+        for name, parameter in one.parameters.items():
+            parameter.data.copy_(start[name])
+        one.step(rows)
+        for i, (name, parameter) in enumerate(one.parameters.items()):
+            summed[i] += share * (start[name] - parameter.detach())
+    for gradient, found in zip(expected, summed, strict=True):
+        assert torch.allclose(found, gradient, rtol=0, atol=1e-10)
+
+
 def test_a_pair_of_weight_zero_changes_nothing():
     kept = [0, 1, 2, 3]
     found = []
@@ -282,7 +310,8 @@ def test_a_weight_may_follow_from_the_loss_per_token(per):
     batch = data.collate(PAIRS, np.arange(6))
     tokens = batch.target_mask.sum(1)
     total = losses.CrossEntropy()(one.model(batch), batch)
-    mean = (law(total / tokens) * total).sum() / (6 if per == "sentence" else tokens.sum())
+    length = (PAIRS.target.lengths + 1).mean()
+    mean = (law(total / tokens) * total).sum() / (6 if per == "sentence" else 6 * length)
     gradients = torch.autograd.grad(mean, list(one.parameters.values()))
     one.step(np.arange(6))
     for (name, parameter), gradient in zip(one.parameters.items(), gradients, strict=True):

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from augless import corpora, metrics, recipes, runs, storage, trials
-from augless.recipes import following
+from augless.recipes import following, reading
 from augless.trials import graph, keys, layout, plans, records, spelling, summary, work
 from augless.trials.layout import Layout
 from augless.trials.state import State
@@ -471,17 +471,25 @@ def test_nothing_in_a_record_tells_where_on_the_machine_it_was_made(tmp_path):
     for name in ("train", "valid", "test"):
         for side in ("de", "en"):
             (tmp_path / f"{name}.{side}").write_text("a b c\n")
-    plan = trials.own(
-        train=[tmp_path / "train.de", tmp_path / "train.en"],
-        valid=[tmp_path / "valid.de", tmp_path / "valid.en"],
-        test=[tmp_path / "test.de", tmp_path / "test.en"],
-        languages=("de", "en"),
-    )
+    files = {
+        split: [tmp_path / f"{split}.de", tmp_path / f"{split}.en"]
+        for split in ("train", "valid", "test")
+    }
+    plan = trials.own(**files, languages=("de", "en"))
     state = State(plan, Layout(tmp_path), retry=False)
     graph.check(plan, state.resolve)
     job = run_of(state, "files", "plain", 1)
     resolved = state.resolved(job)
     assert str(tmp_path) in job.command
+    assert str(tmp_path) not in graph.portable(job, resolved)
+    assert str(tmp_path) not in json.dumps(graph.settled(resolved))
+    given = [f"methods.plain.augment={{name='round-trip', there='{tmp_path}'}}"]
+    given.append("methods.plain.augment.back.recipe=multi30k-de-en")
+    given.append(f"methods.plain.augment.back.corpus.path={tmp_path}")
+    trip = trials.own(**files, languages=("de", "en"), changes=given)
+    job = run_of(State(trip, Layout(tmp_path), retry=False), "files", "plain", 1)
+    resolved = recipes.load(job.recipe, job.overrides)
+    assert job.command.count(str(tmp_path)) > 2
     assert str(tmp_path) not in graph.portable(job, resolved)
     assert str(tmp_path) not in json.dumps(graph.settled(resolved))
     assert [*plan.methods] == ["plain", "shuffled", "linear", "exponential"]
@@ -756,7 +764,7 @@ def test_what_is_written_reads_back(value):
 
 
 def test_a_table_with_a_name_replaces_and_one_without_changes():
-    flat = keys.flat({"terms": {"0": {"weighting": {"name": "x", "a": 1}}}, "m": {"b": 2}})
+    flat = reading.spread({"terms": {"0": {"weighting": {"name": "x", "a": 1}}}, "m": {"b": 2}})
     assert flat == {"terms.0.weighting": {"name": "x", "a": 1}, "m.b": 2}
 
 

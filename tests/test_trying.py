@@ -14,6 +14,7 @@ import pytest
 from augless import cli, trials
 from augless.cli import terminal, trying, watching
 from augless.recipes import reading
+from augless.reports import words
 from augless.trials import running, spelling
 from support import alive, descendants, own_files, until
 
@@ -77,17 +78,17 @@ def called(place, monkeypatch, capsys):
 def asked(called, monkeypatch):
     """Return the plan and the keywords that a command line asks to run."""
 
-    found = []
+    calls = []
 
     def run(plan, **keywords):
-        found.append((plan, keywords))
+        calls.append((plan, keywords))
         raise SystemExit
 
     monkeypatch.setattr(trials, "run", run)
 
     def ask(*arguments):
         called("trial", *arguments)
-        return found.pop()
+        return calls.pop()
 
     return ask
 
@@ -186,10 +187,10 @@ def status_of(done=0, failed=0, total=6, **changes):
 def faked(called, monkeypatch):
     """Run the verb trial with a result that is given."""
 
-    def call(found, *arguments, status=None):
+    def call(trial, *arguments, status=None):
         def run(plan, *, on_status, **_):
             on_status(status or status_of())
-            return found
+            return trial
 
         monkeypatch.setattr(trials, "run", run)
         return called("trial", "tiny.toml", *arguments)
@@ -201,30 +202,30 @@ METHODS = [(method, seed) for method in ("plain", "matched", "exponential") for 
 
 
 def test_nothing_but_failures_is_a_failure_with_a_table_and_a_page(faked):
-    found = trial_of(dict.fromkeys(METHODS, LOST))
-    code, out, err = faked(found)
+    trial = trial_of(dict.fromkeys(METHODS, LOST))
+    code, out, err = faked(trial)
     assert code == 7 and "exponential" in out
     assert Path(out.strip().split("\n")[-1]).read_text("utf-8").startswith("<!")
     lines = [line for line in err.split("\n") if "failed" in line]
     assert len(lines) == 3 and "plain, seeds 1, 2, on toy-de-en failed: exit code 7" in lines[0]
     assert max(map(len, lines)) < 300 and "comparing" in err
-    code, out, _ = faked(found, "--json")
+    code, out, _ = faked(trial, "--json")
     answer = json.loads(out)
     assert code == 7 and {run["failure"] for run in answer["runs"]} == {str(LOST)}
     assert answer["sentence"] and answer["corpora"] and Path(answer["page"]).is_file()
 
 
 def test_a_failed_run_is_in_the_exit_code_one_of_tuning_too(faked, monkeypatch):
-    found = trial_of({method: LOST if method == ("matched", 2) else None for method in METHODS})
-    entries = [replace(e, record=None if e.failure else object()) for e in found.entries]
-    monkeypatch.setattr(trying, "_report", lambda *_: None)
-    assert faked(replace(found, entries=entries))[0] == 7
-    assert faked(replace(found, entries=entries[:3]))[0] == 0
+    trial = trial_of({method: LOST if method == ("matched", 2) else None for method in METHODS})
+    entries = [replace(e, record=None if e.failure else object()) for e in trial.entries]
+    monkeypatch.setattr(trying, "present", lambda *_: None)
+    assert faked(replace(trial, entries=entries))[0] == 7
+    assert faked(replace(trial, entries=entries[:3]))[0] == 0
     # So is one that tuning tried, though every run of the plan is done.
     lost = trials.Attempt(values={"x": 1}, score=None, failure=trials.Failure(1, "killed"))
     choice = trials.Choice(best=None, by="loss", seeds=(0,), tried=(lost,))
     chosen = {"exponential": {"toy-de-en": choice}}
-    assert faked(replace(found, entries=entries[:3], chosen=chosen))[0] == 1
+    assert faked(replace(trial, entries=entries[:3], chosen=chosen))[0] == 1
 
 
 def test_runs_that_fail_in_several_ways_are_exit_1(faked):
@@ -284,7 +285,8 @@ def test_the_status_names_what_is_tried_and_the_metric(capsys):
         job=job, stage="epoch 1 of 3", share=0.3, score=12.345, score_name="bleu", seconds=4.0
     )
     status = status_of(done=1, running=[run], eta=20.0, best={"toy": (job, 12.345)})
-    with terminal.Progress() as progress, watching.Live(progress, "chrf") as live:
+    with terminal.Progress() as progress:
+        live = watching.Live(progress, "chrf")
         live(status)
     said = capsys.readouterr().err
     assert "1 of 6 runs done, under a minute to go" in said
@@ -293,13 +295,15 @@ def test_the_status_names_what_is_tried_and_the_metric(capsys):
 
 
 def test_what_is_over_has_no_time_to_go(capsys):
-    with terminal.Progress() as progress, watching.Live(progress, "bleu") as live:
+    with terminal.Progress() as progress:
+        live = watching.Live(progress, "bleu")
         live(status_of(done=5, failed=1, eta=0.0))
     assert capsys.readouterr().err == "5 of 6 runs done, 1 failed\n"
 
 
 def test_what_is_wrong_with_a_run_is_said_at_once_and_once(capsys):
-    with terminal.Progress() as progress, watching.Live(progress, "bleu") as live:
+    with terminal.Progress() as progress:
+        live = watching.Live(progress, "bleu")
         live(status_of(done=1))
         capsys.readouterr()
         live(status_of(done=2, alarm="plain on toy, seed 1: its outputs \x1b are empty"))
@@ -328,7 +332,7 @@ def test_values_are_shortened_as_far_as_they_can_be_told_apart():
     ],
 )
 def test_no_time_is_said_to_be_none(seconds, said):
-    assert watching.duration(seconds) == said
+    assert words.duration(seconds) == said
 
 
 # Beforehand
@@ -349,9 +353,9 @@ def measured(*_):
 
 def test_a_forecast_counts_what_every_run_costs_and_no_training_twice(called, place, monkeypatch):
     monkeypatch.setattr(forecast, "_measured", measured)
-    found = trials.forecast(trials.Plan.load("tiny.toml"), root=place / "root")
+    expected = trials.forecast(trials.Plan.load("tiny.toml"), root=place / "root")
     seconds = {}
-    for run in found.runs:
+    for run in expected.runs:
         key = (run.job.method, run.job.purpose)
         seconds.setdefault(key, []).append((run.seconds, run.note))
     whole, tuning = 5.0 + 4 * 10.0 + 3.0, 5.0 + 4 * 10.0 + 1.0
@@ -361,7 +365,7 @@ def test_a_forecast_counts_what_every_run_costs_and_no_training_twice(called, pl
         ("matched", "final"): [(whole, "after tuning"), (whole, "after tuning")],
         ("exponential", "final"): [(whole, "after tuning"), (whole, "after tuning")],
     }
-    assert found.seconds == 3.0 + 4 * tuning + 6 * whole
+    assert expected.seconds == 3.0 + 4 * tuning + 6 * whole
 
     def half(state, job):
         return 0.5 if job.method == "plain" else 0.0
@@ -370,6 +374,28 @@ def test_a_forecast_counts_what_every_run_costs_and_no_training_twice(called, pl
     again = trials.forecast(trials.Plan.load("tiny.toml"), root=place / "root")
     plain = [run for run in again.runs if run.job.method == "plain"]
     assert [(run.seconds, run.note) for run in plain] == [(5.0 + 20.0 + 3.0, "50% trained")] * 2
+
+
+def test_a_round_trip_is_asked_for_where_sides_have_no_language(called, place):
+    for split in ("train", "valid", "test"):
+        for name, side in (("de", "query"), ("en", "response")):
+            (place / f"{split}.{side}").write_text((place / f"{split}.{name}").read_text())
+    dialogue = [one.replace(".de", ".query").replace(".en", ".response") for one in OWN]
+    plan = ("--rivals", "--write-plan", "plan.toml")
+    code, _, err = called("trial", *OWN, *plan)
+    assert code == 0 and err == ""
+    code, _, err = called("trial", *dialogue, *plan)
+    assert code == 0 and err.count("\n") == 1
+    assert "no round trip of query and response" in err and "--round-trip THERE BACK" in err
+    code, _, err = called("trial", *dialogue, *plan, "--round-trip", "a/b", "c/d")
+    assert code == 0 and err == ""
+    written = trials.Plan.load("plan.toml").methods
+    assert written["round-trip"].overrides["augment.there"] == "a/b"
+    assert "back-translation" not in written
+    code, _, err = called("trial", "demo", "--round-trip", "a/b", "c/d")
+    assert code == 2 and "--round-trip goes with your own files" in err
+    code, _, err = called("trial", *OWN, *plan, "--round-trip", "a/b", "c/d")
+    assert code == 2 and "they are de and en" in err
 
 
 def test_a_dry_run_tells_combinations_apart(called, monkeypatch):
@@ -402,8 +428,8 @@ def test_what_could_not_be_measured_is_not_done(seconds, said):
 def test_two_methods_that_come_to_one_run_are_counted_once(place, monkeypatch):
     monkeypatch.setattr(forecast, "_measured", measured)
     (place / "twin.toml").write_text(PLAN.split("[methods.matched]")[0] + "[methods.twin]\n")
-    found = trials.forecast(trials.Plan.load("twin.toml"), root=place / "root")
-    assert [run.seconds for run in found.runs] == [48.0, 48.0, 0.0, 0.0]
+    expected = trials.forecast(trials.Plan.load("twin.toml"), root=place / "root")
+    assert [run.seconds for run in expected.runs] == [48.0, 48.0, 0.0, 0.0]
 
 
 # Signals

@@ -95,8 +95,8 @@ def test_generating_to_a_file_then_scoring_it(place):
     hypotheses = (place / "out.en").read_text("utf-8").split("\n")[:-1]
     references = (place / "test.en").read_text("utf-8").split("\n")[:-1]
     done = run("score", "out.en", "-r", "test.en", "--json", cwd=place)
-    found = json.loads(done.stdout)["bleu"]["systems"]["out.en"]
-    assert found["mean"] == pytest.approx(metrics.score("bleu", hypotheses, references).value)
+    values = json.loads(done.stdout)["bleu"]["systems"]["out.en"]
+    assert values["mean"] == pytest.approx(metrics.score("bleu", hypotheses, references).value)
 
 
 def test_scores_and_n_best_on_request(place, run):
@@ -122,9 +122,9 @@ def test_sampling_is_a_search_like_any_other(place, run):
 def test_perplexity_comes_from_a_run(place):
     done = run("score", "--run", "run", "--source", "test.de", "-r", "test.en", "--json", cwd=place)
     assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout)
-    perplexity = found["perplexity"]["systems"]["run"]["mean"]
-    bits = found["bits-per-token"]["systems"]["run"]["mean"]
+    values = json.loads(done.stdout)
+    perplexity = values["perplexity"]["systems"]["run"]["mean"]
+    bits = values["bits-per-token"]["systems"]["run"]["mean"]
     assert perplexity == pytest.approx(2**bits) and perplexity > 1
 
 
@@ -228,8 +228,8 @@ def test_a_mistake_is_a_few_lines_and_an_exit_code(place, inside, arguments, cod
     (place / "long.en").write_text("\n".join([*lines, "more"]) + "\n", "utf-8")
     (place / "loop").unlink(missing_ok=True)
     (place / "loop").symlink_to("loop")
-    found, printed = inside(*arguments)
-    assert found == code, printed
+    ended, printed = inside(*arguments)
+    assert ended == code, printed
     error = printed[printed.rindex("augless: ") if "augless: " in printed else 0 :]
     assert message in error and error.count("\n") <= (4 if "Usage" in error else 3)
 

@@ -14,7 +14,7 @@ download or an endpoint is asked for.
 
 from typing import Any
 
-from augless.augmentation.augmenter import Augmenter, BadAugmentation, Context, Stopped
+from augless.augmentation.augmenter import REVERSE, Augmenter, BadAugmentation, Context, Stopped
 from augless.augmentation.corpus import Enlarged, Reversed
 from augless.augmentation.edits import WordEdits
 from augless.augmentation.folders import Augmented
@@ -37,6 +37,7 @@ AUGMENTERS: dict[str, type[Any]] = Choices(
 
 __all__ = [
     "AUGMENTERS",
+    "REVERSE",
     "Augmented",
     "Augmenter",
     "BackTranslation",

@@ -9,7 +9,7 @@ import json
 import re
 import unicodedata
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,6 +27,11 @@ Move = tuple[int, int]
 """the side that is read and the side that is written: 0 is the source, 1 the target"""
 Progress = Callable[[str, int, int | None], None]
 Stop = Callable[[], bool]
+Languages = tuple[str, str]
+Wanted = Mapping[str, Any]
+"""a recipe to train first: its name or file under `recipe`, and what to change in it"""
+REVERSE: Wanted = {}
+"""the recipe that augments itself, turned round"""
 
 MOVES: dict[str, tuple[Move, ...]] = {
     "source": ((0, 0),),
@@ -103,12 +108,17 @@ class Augmenter(Knobs, ABC):
         return False
 
     @property
-    def needs_reverse(self) -> bool:
-        """Tell whether a model of the reverse direction has to be trained first."""
-        return False
+    def seeded(self) -> bool:
+        """Tell whether a recipe's seed changes the texts; if not, runs of all seeds share them."""
+        return True
 
-    def with_reverse(self, run: Path) -> Augmenter:
-        """Return the augmenter that uses a run of the reverse direction, if it needs one."""
+    @property
+    def needs(self) -> dict[str, Wanted]:
+        """List the models that have to be trained first, each by a name of its own."""
+        return {}
+
+    def with_runs(self, folders: Mapping[str, Path]) -> Augmenter:
+        """Return the augmenter that uses trained runs, by the names that `needs` gives."""
         return self
 
     @property
@@ -116,8 +126,11 @@ class Augmenter(Knobs, ABC):
     def moves(self) -> tuple[Move, ...]:
         """Which sides are read and written."""
 
-    def check(self, languages: tuple[str, str]) -> None:
-        """Refuse, before any work, what cannot serve a corpus of these languages."""
+    def check(self, languages: Languages, trained: Mapping[str, Languages] | None = None) -> None:
+        """Refuse, before any work, what cannot serve a corpus of these languages.
+
+        `trained` are the languages of the models that it `needs`, where these are to be trained.
+        """
         return
 
     def identity(self, context: Context) -> Any:

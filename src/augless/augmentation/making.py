@@ -77,9 +77,9 @@ def augment(
     corpus.check()
     _refuse_augmented(corpus)
     augmenter.check(corpus.languages)
-    if augmenter.needs_reverse:
+    if needs := augmenter.needs:
         raise BadAugmentation(
-            f"{augmenter.name} needs a trained run of the reverse direction: run=FOLDER"
+            f"{augmenter.name} needs a trained run: the {' and the '.join(needs)}"
         )
     above = folder.absolute().parent
     context = Context(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -15,6 +15,7 @@ from augless.augmentation.augmenter import (
     MOVES,
     Augmenter,
     Context,
+    Languages,
     Line,
     Move,
     Rewriter,
@@ -79,7 +80,7 @@ class Paraphrase(Augmenter):
         """Each chosen side is read and written."""
         return MOVES[self.side]
 
-    def check(self, languages: tuple[str, str]) -> None:
+    def check(self, languages: Languages, trained: Mapping[str, Languages] | None = None) -> None:
         """Refuse an address that is none, and a key that is not there."""
         if self.url:
             endpoint.check(self._settings())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -14,13 +14,16 @@ from augless import corpora, runs, text
 from augless.augmentation import draws, generating, pretrained
 from augless.augmentation.augmenter import (
     MOVES,
+    REVERSE,
     Augmenter,
     BadAugmentation,
     Context,
+    Languages,
     Line,
     Move,
     Rewriter,
     Side,
+    Wanted,
     require,
 )
 from augless.data import preparing
@@ -30,6 +33,8 @@ if TYPE_CHECKING:
     from augless import decoding
 
 Translator = Callable[[Sequence[str], Sequence[draws.Key]], list[list[str]]]
+
+_REVERSE_MODEL, _THERE, _BACK = "reverse model", "model there", "model back"
 
 
 def _beam() -> Any:
@@ -58,20 +63,25 @@ class BackTranslation(Augmenter):
         return ("run", "mono")
 
     @property
-    def needs_reverse(self) -> bool:
-        """Tell whether no run is given."""
-        return self.run is None
+    def seeded(self) -> bool:
+        """Tell whether the reverse model is to be trained, or draws its words."""
+        return self.run is None or hasattr(self.search, "seed")
 
-    def with_reverse(self, run: Path) -> BackTranslation:
+    @property
+    def needs(self) -> dict[str, Wanted]:
+        """Name the reverse model, if no run is given."""
+        return {_REVERSE_MODEL: REVERSE} if self.run is None else {}
+
+    def with_runs(self, folders: Mapping[str, Path]) -> BackTranslation:
         """Return the augmenter that translates with a run."""
-        return dataclasses.replace(self, run=run)
+        return dataclasses.replace(self, run=folders.get(_REVERSE_MODEL, self.run))
 
     @property
     def moves(self) -> tuple[Move, ...]:
         """The target is read, the source is written."""
         return ((1, 0),)
 
-    def check(self, languages: tuple[str, str]) -> None:
+    def check(self, languages: Languages, trained: Mapping[str, Languages] | None = None) -> None:
         """Refuse a run of another direction, a search that cannot find as many, a lost file."""
         _check_copies(self.search, self.copies)
         if self.mono is not None:
@@ -103,53 +113,94 @@ class BackTranslation(Augmenter):
 class RoundTrip(Augmenter):
     """Translate texts into another language and back, with two models.
 
-    Each is a run of augless, or a Hugging Face translation model by name or folder. Of several
+    Each is a run of augless, a Hugging Face translation model by name or folder, or a recipe that
+    is trained first: ``{recipe = "toy-de-en", corpus.languages = ["en", "de"]}``. Of several
     copies, each is another hypothesis of the way back.
     """
 
-    there: Annotated[str, "a run, or a translation model's name or folder: into the other language"]
-    back: Annotated[str, "the same for the way back"]
+    there: Annotated[
+        str | dict[str, Any],
+        "a run, a translation model's name or folder, or a recipe: into the other language",
+    ]
+    back: Annotated[str | dict[str, Any], "the same for the way back"]
     side: Annotated[Side, "which side makes the trip"] = "both"
     size: Annotated[int, "hypotheses that are kept of each text", Within(1, 1000)] = 5
     prompts: Annotated[tuple[str, str], "what each Hugging Face model is asked; {text} stands"] = (
         "{text}",
         "{text}",
     )
+    tokenised: Annotated[
+        str, "language by whose Moses rules the corpus is tokenised already; none: it is not"
+    ] = ""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         require(self.size >= self.copies, "size", self.size, f"at least copies, {self.copies}")
         for prompt in self.prompts:
             require("{text}" in prompt, "prompts", repr(prompt), "a line with {text} in it")
+        for knob, model in (("there", self.there), ("back", self.back)):
+            named = isinstance(model, str) or isinstance(model.get("recipe"), str)
+            form = 'a run, a model, or {recipe = "NAME"} and what to change in it'
+            require(named, knob, model, form)
 
     @property
     def free(self) -> tuple[str, ...]:
-        """Where the models lie."""
+        """Which models they are."""
         return ("there", "back")
+
+    @property
+    def seeded(self) -> bool:
+        """Tell that nothing is drawn: beams decide."""
+        return False
+
+    @property
+    def needs(self) -> dict[str, Wanted]:
+        """Name the models that are given by a recipe."""
+        both = {_THERE: self.there, _BACK: self.back}
+        return {name: model for name, model in both.items() if not isinstance(model, str)}
+
+    def with_runs(self, folders: Mapping[str, Path]) -> RoundTrip:
+        """Return the augmenter that translates with runs."""
+        knobs = (("there", _THERE), ("back", _BACK))
+        found: dict[str, Any] = {
+            knob: str(folders[name]) for knob, name in knobs if name in folders
+        }
+        return dataclasses.replace(self, **found)
+
+    def _models(self) -> tuple[str, str]:
+        assert isinstance(self.there, str) and isinstance(self.back, str)  # trained by now
+        return self.there, self.back
 
     @property
     def moves(self) -> tuple[Move, ...]:
         """Each chosen side is read and written."""
         return MOVES[self.side]
 
-    def check(self, languages: tuple[str, str]) -> None:
-        """Refuse runs that do not take the chosen sides there and back."""
-        found = [_languages(name) for name in (self.there, self.back)]
-        for side in {languages[read] for read, _ in self.moves}:
-            rules = preparing.rules(side)
-            there, back = found
-            if there and there[0] != rules:
-                raise BadAugmentation(f"{self.there} reads {there[0]}, and the corpus has {side}")
-            if back and back[1] != rules:
-                raise BadAugmentation(f"{self.back} writes {back[1]}, and the corpus has {side}")
-        if found[0] and found[1] and found[0][1] != found[1][0]:
-            raise BadAugmentation(
-                f"{self.there} writes {found[0][1]}, and {self.back} reads {found[1][0]}"
-            )
+    def check(self, languages: Languages, trained: Mapping[str, Languages] | None = None) -> None:
+        """Refuse runs that do not take the chosen sides there and back.
+
+        A side whose name is no language's, such as `query`, can be in any.
+        """
+        (first, there), (second, back) = (
+            (model, _languages(model))
+            if isinstance(model, str)
+            else (f"the {name}", (trained or {}).get(name))
+            for name, model in ((_THERE, self.there), (_BACK, self.back))
+        )
+        for side in sorted({languages[read] for read, _ in self.moves}):
+            coded = preparing.rules(side) == side
+            if coded and there and there[0] != side:
+                raise BadAugmentation(f"{first} reads {there[0]}, and the corpus has {side}")
+            if coded and back and back[1] != side:
+                raise BadAugmentation(f"{second} writes {back[1]}, and the corpus has {side}")
+        if there and back and there != (back[1], back[0]):
+            ways = f"goes from {there[0]} to {there[1]}, and {second} from {back[0]} to {back[1]}"
+            raise BadAugmentation(f"{first} {ways}: that is not back")
 
     def identity(self, context: Context) -> Any:
-        """Return which models translate."""
-        return [_content(name, context) for name in (self.there, self.back)]
+        """Return which models translate; those to be trained follow from their recipes."""
+        both = (self.there, self.back)
+        return [_content(model, context) if isinstance(model, str) else None for model in both]
 
     @contextlib.contextmanager
     def open(self, context: Context) -> Iterator[Rewriter]:
@@ -157,16 +208,26 @@ class RoundTrip(Augmenter):
         there, back = (
             self._translator(name, prompt, copies, context)
             for name, prompt, copies in zip(
-                (self.there, self.back), self.prompts, (1, self.copies), strict=True
+                self._models(), self.prompts, (1, self.copies), strict=True
             )
         )
 
         def rewrite(lines: Sequence[Line]) -> list[list[str]]:
             keys = [line.key for line in lines]
-            middle = [found[0] for found in there([line.text for line in lines], keys)]
-            return back(middle, keys)
+            middle = [found[0] for found in there([self._plain(line) for line in lines], keys)]
+            return [[self._cut(one) for one in found] for found in back(middle, keys)]
 
         yield rewrite
+
+    def _plain(self, line: Line) -> str:
+        """Return a text as translation models read it: not tokenised."""
+        if not self.tokenised:
+            return line.text
+        return text.detokenise(line.text.split(), self.tokenised)
+
+    def _cut(self, one: str) -> str:
+        """Return what came back as the corpus has it."""
+        return text.moses(self.tokenised).tokenise(one) if self.tokenised else one
 
     def _translator(self, name: str, prompt: str, copies: int, context: Context) -> Translator:
         if _is_run(name):

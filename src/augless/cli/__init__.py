@@ -16,6 +16,7 @@ import typer
 from augless.cli import (
     augmenting,
     describing,
+    options,
     preparing,
     scoring,
     surveying,
@@ -60,17 +61,17 @@ def root(
     """
 
 
-app.command()(preparing.prepare)
-app.command()(augmenting.augment)
-app.command()(augmenting.neighbours)
-app.command()(training.train)
-app.command()(writing.generate)
-app.command()(scoring.score)
-app.command()(trying.trial)
-app.command()(trying.report)
+options.verb(app)(preparing.prepare)
+options.verb(app)(augmenting.augment)
+options.verb(app)(augmenting.neighbours)
+options.verb(app)(training.train)
+options.verb(app)(writing.generate)
+options.verb(app)(scoring.score)
+options.verb(app)(trying.trial)
+options.verb(app)(trying.report)
 app.add_typer(surveying.app, name="survey")
-app.command("list")(describing.list_)
-app.command()(describing.doctor)
+options.verb(app, "list")(describing.list_)
+options.verb(app)(describing.doctor)
 
 
 def main() -> None:

@@ -3,47 +3,24 @@
 from __future__ import annotations
 
 import dataclasses
-import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated
 
-import typer
-
-from augless.cli import options, terminal
-from augless.errors import STOPPED
-from augless.knobs import Among
+from augless.cli import options, terminal, training
+from augless.knobs import AtLeast, Within
 
 if TYPE_CHECKING:
     from augless import augmentation, recipes
     from augless.augmentation import measuring
+    from augless.recipes.following import Recipe
 
-_CORPUS = ("corpus", "text")
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Asked:
-    """What a recipe says of augmentation, and this verb's command line."""
-
-    augment: Annotated[Any, "how pairs are rewritten", Among("augmentation.AUGMENTERS")]
-
-
-def _augmenters(incomplete: str) -> list[str]:
-    from augless import augmentation
-
-    return [name for name in augmentation.AUGMENTERS if name.startswith(incomplete)]
-
-
-Augmenting = Annotated[
-    str, typer.Argument(help="How; see augless list augmenters.", autocompletion=_augmenters)
-]
+_AUGMENTERS = options.completing("augmentation", "AUGMENTERS")
+Augmenting = Annotated[str, "How; see augless list augmenters.", _AUGMENTERS]
 Knobs = Annotated[
     list[str] | None,
-    typer.Argument(
-        metavar="[KEY=VALUE]...",
-        help="Knobs of the augmenter, such as rate=0.2, and what to change in the recipe.",
-    ),
+    "Knobs of the augmenter, such as rate=0.2, and what to change in the recipe.",
+    "[KEY=VALUE]...",
 ]
 
 
@@ -51,20 +28,15 @@ def augment(
     augmenter: Augmenting,
     recipe: options.Recipe,
     overrides: Knobs = None,
-    out: Annotated[
-        Path, typer.Option(help="The folder to make; it appears when it is whole.")
-    ] = ...,  # type: ignore[assignment]  # typer's way to say that it must be given
-    seed: Annotated[int, typer.Option(min=0, max=2**63 - 1, help="Decides every draw.")] = 1,
-    workers: Annotated[
-        int, typer.Option(min=1, max=256, help="Processes; they change no byte.")
-    ] = 1,
-    data: Annotated[
-        Path, typer.Option(help="Where prepared corpora and an endpoint's answers are kept.")
-    ] = Path("data"),
-    runs: Annotated[Path, typer.Option(help="Where a reverse model is trained.")] = Path("runs"),
-    download: Annotated[
-        bool, typer.Option("--download", help="Fetch a model that is not here from its hub.")
-    ] = False,
+    *,
+    out: Annotated[Path, "The folder to make; it appears when it is whole."],
+    seed: Annotated[int, "Decides every draw.", Within(0, 2**63 - 1)] = 1,
+    workers: Annotated[int, "Processes; they change no byte.", Within(1, 256)] = 1,
+    data: Annotated[Path, "Where prepared corpora and an endpoint's answers are kept."] = Path(
+        "data"
+    ),
+    runs: Annotated[Path, "Where models are trained that are needed first."] = Path("runs"),
+    download: Annotated[bool, "Fetch a model that is not here from its hub."] = False,
     device: options.Device = "auto",
     threads: options.Threads = None,
     as_json: options.Json = False,
@@ -86,21 +58,36 @@ def augment(
       augless augment paraphrase files corpus.path=mine corpus.languages=de,en
       url=http://localhost:8000/v1 model=NAME --out said-otherwise
     """
-    stop = terminal.Stop()
-    stop.listen()
+    stop = terminal.Stop().listen()
     from augless import augmentation, recipes
-    from augless.recipes import following
+    from augless.recipes import following, needing
 
-    own, others = _divided(augmenter, overrides or [])
-    chosen = _chosen(augmenter, own)
-    resolved = recipes.preparation(recipe, [one for one in others if one.startswith(_CORPUS)])
+    resolved = recipes.load(recipe, _changes(augmenter, overrides or []))
+    corpus, chosen = resolved.recipe.corpus, resolved.recipe.augment
+    assert chosen is not None  # it is one of the changes
+    needing.check(resolved)
     options.set_threads(threads)
     with stop, terminal.Progress() as progress:
-        if isinstance(chosen, augmentation.BackTranslation) and chosen.run is None:
-            chosen = _with_run(chosen, recipe, others, data, runs, device, workers, stop, progress)
+        folders = {}
+        for name, need in needing.needs(resolved).items():
+            source, target = need.recipe.corpus.languages
+            progress.say(f"training the {name} first, from {source} to {target}")
+            run, finished = training.follow(
+                need,
+                progress,
+                stop,
+                prepared_root=data,
+                runs_root=runs,
+                device=device,
+                workers=workers,
+            )
+            if not finished:
+                raise terminal.Stopped(stop.by)
+            folders[name] = run.folder
+        chosen = chosen.with_runs(folders)
         made = augmentation.augment(
             chosen,
-            resolved.recipe.corpus,
+            corpus,
             out,
             seed=seed,
             workers=workers,
@@ -112,92 +99,33 @@ def augment(
             stop=stop,
         )
     if made is None:
-        _stopped(stop)
-    if as_json:
-        print(terminal.as_json({"folder": str(made.folder), **made.manifest}))
-        return
-    terminal.show(summary(made))
-    print(_next(made, recipe, resolved))
-    print(made.folder)
+        raise terminal.Stopped(stop.by)
+    values = {"folder": str(made.folder), **made.manifest}
+    terminal.result(as_json, values, lambda: summary(made, _command(made, recipe, resolved)))
 
 
-def _divided(augmenter: str, overrides: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Part the knobs of an augmenter from the keys of a recipe."""
-    from augless import augmentation, recipes
+def _changes(augmenter: str, overrides: Sequence[str]) -> list[str]:
+    """Return what to change in a recipe; knobs of the augmenter go below `augment`."""
+    from augless import augmentation
 
     if augmenter not in augmentation.AUGMENTERS:
-        these = ", ".join(augmentation.AUGMENTERS)
-        hint = recipes.hint(augmenter, augmentation.AUGMENTERS)
-        raise recipes.BadRecipe(f"there is no augmenter {augmenter!r}{hint}\nit can be: {these}")
+        raise options.unknown("augmenter", augmenter, augmentation.AUGMENTERS)
     knobs = [knob.name for knob in dataclasses.fields(augmentation.AUGMENTERS[augmenter])]
-    known = [*knobs, *_CORPUS]
+    known = [*knobs, "corpus", "text"]
     if augmenter == "back-translation":  # it trains a model, as the recipe says
         known += ["model", "terms", "training", "validation"]
-    own: list[str] = []
-    others: list[str] = []
+    changes = [f"augment={augmenter}"]
     for one in overrides:
-        key, equals, _ = one.removeprefix("augment.").partition("=")
-        first = key.split(".")[0]
-        if not equals:
-            raise recipes.BadRecipe(f"{one!r} is not key=value, such as copies=2")
+        change = one.removeprefix("augment.")
+        first = change.partition("=")[0].split(".")[0]
         if first not in known:
-            hint = recipes.hint(first, known)
-            raise recipes.BadRecipe(
-                f"there is no key {first!r}{hint}\nit can be: {', '.join(known)}"
-            )
-        (own if first in knobs else others).append(one.removeprefix("augment."))
-    return own, others
+            raise options.unknown("key", first, known)
+        changes.append(f"augment.{change}" if first in knobs else change)
+    return changes
 
 
-def _chosen(name: str, overrides: Sequence[str]) -> augmentation.Augmenter:
-    from augless.recipes import reading
-
-    values, _ = reading.override({"augment": name}, [f"augment.{one}" for one in overrides])
-    chosen: augmentation.Augmenter = reading.resolve(_Asked, name, values, {}).recipe.augment
-    return chosen
-
-
-def _with_run(
-    chosen: augmentation.BackTranslation,
-    recipe: str,
-    overrides: Sequence[str],
-    data: Path,
-    runs: Path,
-    device: Any,
-    workers: int,
-    stop: terminal.Stop,
-    progress: terminal.Progress,
-) -> augmentation.BackTranslation:
-    """Train a model of the reverse direction, or find it trained."""
-    from augless import recipes
-    from augless.cli import training
-    from augless.recipes import following
-
-    reverse = following.reverse(recipes.load(recipe, overrides))
-    source, target = reverse.recipe.corpus.languages
-    progress.say(f"training a model from {source} to {target} first")
-    run, finished = following.train(
-        reverse,
-        prepared_root=data,
-        runs_root=runs,
-        device=device,
-        workers=workers,
-        stop=stop,
-        on_record=lambda record: progress.say(training.line(record)),
-        progress=progress,
-    )
-    if not finished:
-        _stopped(stop)
-    return chosen.with_reverse(run.folder)
-
-
-def _stopped(stop: terminal.Stop) -> NoReturn:
-    print(f"augless: stopped ({stop.by}); the same command goes on", file=sys.stderr)
-    raise SystemExit(STOPPED)
-
-
-def summary(made: augmentation.Augmented) -> str:
-    """Say what an augmented folder holds, with samples side by side."""
+def summary(made: augmentation.Augmented, command: str) -> str:
+    """Say what an augmented folder holds, with samples side by side, and how to train on it."""
     manifest = made.manifest
     pairs, words = manifest["pairs"], manifest["words"]
     lines = []
@@ -214,13 +142,11 @@ def summary(made: augmentation.Augmented) -> str:
     if "requests" in manifest:
         lines.append(f"requests to the endpoint: {manifest['requests']:,}")
     lines.append(f"time spent rewriting: {manifest['seconds']:,.1f} s")
-    return "\n".join(lines)
+    return "\n".join([*lines, f"train on it: {command}", str(made.folder)])
 
 
-def _next(
-    made: augmentation.Augmented, recipe: str, resolved: recipes.Resolved[recipes.Preparation]
-) -> str:
-    """Say how to train on it; what the recipe says of its text stays as it is."""
+def _command(made: augmentation.Augmented, recipe: str, resolved: recipes.Resolved[Recipe]) -> str:
+    """Return what trains on it; what the recipe says of its text stays as it is."""
     said = [
         f"{key}={value}"
         for key, (value, origin) in resolved.origins.items()
@@ -228,19 +154,19 @@ def _next(
     ]
     languages = ",".join(made.manifest["languages"])
     keys = ["corpus=files", f"corpus.path={made.folder}", f"corpus.languages={languages}"]
-    keys += ["corpus.weight=weight", "corpus.made=of", *said]
-    return f"train on it: augless train {recipe} {' '.join(keys)}"
+    return " ".join(
+        ["augless train", recipe, *keys, "corpus.weight=weight", "corpus.made=of", *said]
+    )
 
 
 def neighbours(
-    run: Annotated[Path, typer.Argument(help="A trained run's folder.", readable=False)],
-    augmented: Annotated[Path, typer.Argument(help="A folder that augment made.", readable=False)],
-    out: Annotated[
-        Path, typer.Option(help="The folder to write to; files of the same names are replaced.")
-    ] = Path("neighbours"),
-    limit: Annotated[
-        int, typer.Option(min=20, help="Original pairs that are looked at, at most.")
-    ] = 2000,
+    run: Annotated[Path, "A trained run's folder."],
+    augmented: Annotated[Path, "A folder that augment made."],
+    *,
+    out: Annotated[Path, "The folder to write to; files of the same names are replaced."] = Path(
+        "neighbours"
+    ),
+    limit: Annotated[int, "Original pairs that are looked at, at most.", AtLeast(20)] = 2000,
     device: options.Device = "auto",
     threads: options.Threads = None,
     as_json: options.Json = False,
@@ -267,21 +193,16 @@ def neighbours(
     opened = augmentation.Augmented.open(augmented)
     writer = following.writer(run, device)
     with terminal.Progress() as progress:
-        found = measuring.measure(writer, opened, limit=limit, progress=progress)
+        measured = measuring.measure(writer, opened, limit=limit, progress=progress)
     out.mkdir(parents=True, exist_ok=True)
-    for name, triangles in found.items():
+    for name, triangles in measured.items():
         content = triangles.neighbours.document()
         storage.replace(storage.inside(out, f"{name}.json"), content.encode())
         storage.replace(storage.inside(out, f"{name}.csv"), triangles.table().encode())
-    storage.replace(storage.inside(out, "neighbours.svg"), drawing.picture(found).encode())
-    findings = {name: measuring.assess(triangles) for name, triangles in found.items()}
-    if as_json:
-        whole = {name: [vars(one) for one in these] for name, these in findings.items()}
-        print(terminal.as_json({"folder": str(out), "findings": whole}))
-        return
-    for name, these in findings.items():
-        print(_findings(name, these))
-    print(out)
+    storage.replace(storage.inside(out, "neighbours.svg"), drawing.picture(measured).encode())
+    findings = {name: measuring.assess(triangles) for name, triangles in measured.items()}
+    text = "\n".join([*map(_findings, findings, findings.values()), str(out)])
+    terminal.result(as_json, {"folder": str(out), "findings": findings}, lambda: text)
 
 
 def _findings(geometry: str, findings: Sequence[measuring.Findings]) -> str:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
+import importlib.metadata
+import importlib.util
+import itertools
 import os
 import platform
 import shutil
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_origin
-
-import typer
 
 from augless.cli import options, terminal
 
@@ -19,6 +21,8 @@ if TYPE_CHECKING:
 
 # The tables that list shows: kind -> module and name.
 KINDS = {
+    "recipes": ("recipes", "shipped"),
+    "plans": ("trials", "shipped"),
     "text": ("data", "Settings"),
     "filters": ("data", "Filters"),
     "training": ("training", "Settings"),
@@ -45,9 +49,8 @@ EXTRAS = {
 
 
 def list_(
-    kind: Annotated[
-        str | None, typer.Argument(help=f"recipes, plans, {', '.join(KINDS)}; else all.")
-    ] = None,
+    kind: Annotated[str | None, f"{', '.join(KINDS)}; else all."] = None,
+    *,
     as_json: options.Json = False,
 ) -> None:
     """Show what can be chosen, with knobs, defaults and meanings.
@@ -60,73 +63,62 @@ def list_(
 
       augless list exponential
     """
-    import importlib
-
-    from augless import recipes, trials
-
-    shipped = {"recipes": recipes.shipped, "plans": trials.shipped}
-    kinds = [*shipped, *KINDS]
-    found: dict[str, Any] = {}
-    for one in [kind] if kind in kinds else kinds:
-        if one in shipped:
-            found[one] = shipped[one]()
-            continue
-        module, name = KINDS[one]
-        table = getattr(importlib.import_module(f"augless.{module}"), name)
-        entries = table if isinstance(table, dict) else {KEYS[one]: table}
-        found[one] = {key: described(entry) for key, entry in entries.items()}
-    if kind is not None and kind not in kinds:
-        found = _named(kind, found)
-    if as_json:
-        print(terminal.as_json(found))
-        return
-    for one, entries in found.items():
-        print(f"{one}:")
-        if one in shipped:
-            print("  " + "\n  ".join(entries))
-            continue
-        for name, entry in entries.items():
-            print(f"  {name}: {entry['meaning']}")
-            knobs = entry["knobs"].items()
-            rows = [[f"    {k}", f"= {v['default']}", v["meaning"]] for k, v in knobs]
-            if rows:
-                print(terminal.table(rows, left=3))
-
-
-def _named(name: str, found: dict[str, Any]) -> dict[str, Any]:
-    """Return the entries of a name, of whatever kind they are."""
     from augless import recipes
 
-    named = {
-        kind: {name: entries[name]} if isinstance(entries, dict) else [name]
-        for kind, entries in found.items()
-        if name in entries
-    }
-    if not named:
-        known = [*found, *(one for entries in found.values() for one in entries)]
-        meant = recipes.hint(name, known)
-        raise recipes.BadRecipe(
-            f"there is no kind or choice {name!r}{meant}\nkinds are: {', '.join(found)}"
-        )
-    return named
+    listed = {one: _entries(one) for one in ([kind] if kind in KINDS else KINDS)}
+    if kind is not None and kind not in KINDS:
+        named = {one: entries for one, entries in listed.items() if kind in entries}
+        if not named:
+            meant = recipes.hint(kind, [*listed, *itertools.chain(*listed.values())])
+            raise recipes.BadRecipe(
+                f"there is no kind or choice {kind!r}{meant}\nkinds are: {', '.join(listed)}"
+            )
+        listed = {
+            one: {kind: entries[kind]} if isinstance(entries, dict) else [kind]
+            for one, entries in named.items()
+        }
+    terminal.result(
+        as_json, listed, lambda: "\n".join(itertools.chain(*map(_said, listed.items())))
+    )
+
+
+def _entries(kind: str) -> dict[str, Any] | list[str]:
+    """Return what can be chosen of a kind, with its knobs; of what is shipped, the names."""
+    module, name = KINDS[kind]
+    table = getattr(importlib.import_module(f"augless.{module}"), name)
+    if name == "shipped":
+        names: list[str] = table()
+        return names
+    entries = table if isinstance(table, dict) else {KEYS[kind]: table}
+    return {key: described(entry) for key, entry in entries.items()}
+
+
+def _said(listed: tuple[str, dict[str, Any] | list[str]]) -> Iterator[str]:
+    """Yield the lines of a kind and what can be chosen of it."""
+    kind, entries = listed
+    yield f"{kind}:"
+    if isinstance(entries, list):
+        yield from (f"  {name}" for name in entries)
+        return
+    for name, entry in entries.items():
+        yield f"  {name}: {entry['meaning']}"
+        knobs = entry["knobs"].items()
+        if rows := [[f"    {k}", f"= {v['default']}", v["meaning"]] for k, v in knobs]:
+            yield terminal.table(rows, left=3)
 
 
 def described(kind: type[Any]) -> dict[str, Any]:
     """Return what a component is and its knobs, from its own file."""
     from augless import knobs
 
-    found = {}
+    listed = {}
     for name, knob in knobs.of(kind).items():
-        limits = [knob.wanted] if _limited(knob) else []
-        meaning = "; ".join([knob.meaning, *limits])
-        found[name] = {"default": _default(knob), "meaning": meaning}
-    return {"meaning": (kind.__doc__ or "").split("\n")[0], "knobs": found}
-
-
-def _limited(knob: knobs.Knob) -> bool:
-    """Tell whether a knob's limits say more than its default does."""
-    names = knob.among is not None and knob.kind is str
-    return bool(knob.limits) or get_origin(knob.kind) is Literal or names
+        # Whether its limits say more than its default does.
+        names = knob.among is not None and knob.kind is str
+        limited = bool(knob.limits) or get_origin(knob.kind) is Literal or names
+        meaning = f"{knob.meaning}; {knob.wanted}" if limited else knob.meaning
+        listed[name] = {"default": _default(knob), "meaning": meaning}
+    return {"meaning": (kind.__doc__ or "").split("\n")[0], "knobs": listed}
 
 
 def _default(knob: knobs.Knob) -> str:
@@ -140,7 +132,7 @@ def _default(knob: knobs.Knob) -> str:
     return "none" if value is None else str(value)
 
 
-def doctor(as_json: options.Json = False) -> None:
+def doctor(*, as_json: options.Json = False) -> None:
     """Check versions, devices, threads, disk and extras.
 
     Example:
@@ -148,20 +140,14 @@ def doctor(as_json: options.Json = False) -> None:
       augless doctor
     """
     facts, problems = examined()
-    if as_json:
-        print(terminal.as_json({"facts": facts, "problems": problems}))
-        return
-    print(terminal.table([[key, value] for key, value in facts.items()], left=2))
-    for problem in problems:
-        print(f"wrong: {problem}")
-    print(f"wrong: {len(problems)}" if problems else "nothing is wrong")
+    table = terminal.table([[key, value] for key, value in facts.items()], left=2)
+    wrong = [f"wrong: {problem}" for problem in (*problems, len(problems))]
+    said = "\n".join([table, *(wrong if problems else ["nothing is wrong"])])
+    terminal.result(as_json, {"facts": facts, "problems": problems}, lambda: said)
 
 
 def examined() -> tuple[dict[str, str], list[str]]:
     """Return what is here, and what is wrong."""
-    import importlib.metadata
-    import importlib.util
-
     problems = []
     facts = {"python": platform.python_version(), "system": platform.platform()}
     for name in ("augless", "torch", "numpy", "scipy", "tokenizers", "sacremoses", "sacrebleu"):
@@ -178,15 +164,9 @@ def examined() -> tuple[dict[str, str], list[str]]:
 
         from augless import training
 
-        facts["devices"] = ", ".join(
-            name
-            for name, there in (
-                ("cpu", True),
-                ("cuda", torch.cuda.is_available()),
-                ("mps", torch.backends.mps.is_available()),
-            )
-            if there
-        )
+        others = {"cuda": torch.cuda, "mps": torch.backends.mps}
+        devices = [name for name, device in others.items() if device.is_available()]
+        facts["devices"] = ", ".join(["cpu", *devices])
         cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
         facts["threads"] = f"{torch.get_num_threads()} of {cores} cores"
         if torch.get_num_threads() > (cores or 1):

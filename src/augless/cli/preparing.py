@@ -5,8 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from augless.cli import options, terminal
 
 if TYPE_CHECKING:
@@ -16,11 +14,10 @@ if TYPE_CHECKING:
 def prepare(
     recipe: options.Recipe,
     overrides: options.Overrides = None,
-    out: Annotated[Path, typer.Option(help="Where prepared corpora are kept.")] = Path("data"),
+    *,
+    out: Annotated[Path, "Where prepared corpora are kept."] = Path("data"),
     workers: options.Workers = 1,
-    download: Annotated[
-        bool, typer.Option("--download", help="Fetch the files of a public corpus first.")
-    ] = False,
+    download: Annotated[bool, "Fetch the files of a public corpus first."] = False,
     verbose: options.Verbose = False,
     as_json: options.Json = False,
 ) -> None:
@@ -51,11 +48,10 @@ def prepare(
             workers=workers,
             progress=progress,
         )
-    if as_json:
-        print(terminal.as_json({"folder": str(prepared.folder), **prepared.manifest}))
-        return
-    terminal.print_recipe(resolved.origins, verbose=verbose)
-    terminal.show(summary(prepared))
+    if not as_json:
+        terminal.print_recipe(resolved.origins, verbose=verbose)
+    values = {"folder": str(prepared.folder), **prepared.manifest}
+    terminal.result(as_json, values, lambda: summary(prepared))
 
 
 def summary(prepared: data.Prepared) -> str:

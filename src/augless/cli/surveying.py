@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from augless.cli import options, terminal, writing
+from augless.knobs import AtLeast, Within
 
 if TYPE_CHECKING:
     from augless import survey
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
-Folder = Annotated[Path, typer.Argument(help="The folder of a survey.")]
+Folder = Annotated[Path, "The folder of a survey."]
 PASSWORD = "AUGLESS_SURVEY_PASSWORD"
 _PACE = 10.0  # seconds that a text takes, about
 
@@ -37,59 +37,35 @@ def root() -> None:
     """
 
 
-Systems = Annotated[
-    list[str] | None,
-    typer.Option(
-        metavar="FILE ...",
-        help="What systems wrote, line for line: FILE, or NAME=FILE; others may follow.",
-    ),
-]
-Scales = Annotated[
-    list[str] | None,
-    typer.Option(
-        help="fluency, relevance, adequacy, or NAME=QUESTION of your own; may come again. "
-        "fluency,relevance if not given."
-    ),
-]
-Gold = Annotated[
-    Path | None,
-    typer.Option(help='Texts of known rating, a JSON object a line: source, text, "scores".'),
-]
-Instructions = Annotated[
-    Path | None, typer.Option(help="Text that annotators read before they start.")
-]
-Repeats = Annotated[
-    int, typer.Option(min=0, help="Texts shown twice to each, for self-consistency.")
-]
-Degraded = Annotated[int, typer.Option(min=0, help="Spoilt texts, to catch those who do not read.")]
-
-
-@app.command()
+@options.verb(app)
 def new(
-    more: Annotated[
-        list[str] | None, typer.Argument(metavar="[FILE]...", help="More systems.")
+    more: Annotated[list[str] | None, "More systems.", "[FILE]..."] = None,
+    *,
+    systems: Annotated[
+        list[str] | None,
+        "What systems wrote, line for line: FILE, or NAME=FILE; others may follow.",
+        "FILE ...",
     ] = None,
-    systems: Systems = None,
-    source: Annotated[Path | None, typer.Option(help="What they were given.")] = None,
-    reference: Annotated[
-        Path | None, typer.Option(help="What a person wrote: rated too, as a hidden system.")
+    source: Annotated[Path | None, "What they were given."] = None,
+    reference: Annotated[Path | None, "What a person wrote: rated too, as a hidden system."] = None,
+    items: Annotated[int, "Lines to draw.", AtLeast(1)] = 200,
+    scales: Annotated[
+        list[str] | None,
+        "fluency, relevance, adequacy, or NAME=QUESTION of your own; may come again. "
+        "fluency,relevance if not given.",
     ] = None,
-    items: Annotated[int, typer.Option(min=1, help="Lines to draw.")] = 200,
-    scales: Scales = None,
-    annotators: Annotated[str, typer.Option(help="How many, or their names: anna,ben.")] = "5",
-    repeats: Repeats = 0,
-    degraded: Degraded = 0,
-    gold: Gold = None,
-    title: Annotated[str, typer.Option(help="What stands above the page.")] = "Rating texts",
-    labels: Annotated[
-        str, typer.Option(help="What source and text are called on the page.")
-    ] = "Source,Text",
-    languages: Annotated[
-        str, typer.Option(help="Of source and text, for screen readers: de,en.")
-    ] = "",
-    instructions: Instructions = None,
-    seed: Annotated[int, typer.Option(help="Of the drawing and all orders.")] = 1,
-    out: Annotated[Path, typer.Option(help="Where the survey is kept.")] = Path("survey"),
+    annotators: Annotated[str, "How many, or their names: anna,ben."] = "5",
+    repeats: Annotated[int, "Texts shown twice to each, for self-consistency.", AtLeast(0)] = 0,
+    degraded: Annotated[int, "Spoilt texts, to catch those who do not read.", AtLeast(0)] = 0,
+    gold: Annotated[
+        Path | None, 'Texts of known rating, a JSON object a line: source, text, "scores".'
+    ] = None,
+    title: Annotated[str, "What stands above the page."] = "Rating texts",
+    labels: Annotated[str, "What source and text are called on the page."] = "Source,Text",
+    languages: Annotated[str, "Of source and text, for screen readers: de,en."] = "",
+    instructions: Annotated[Path | None, "Text that annotators read before they start."] = None,
+    seed: Annotated[int, "Of the drawing and all orders."] = 1,
+    out: Annotated[Path, "Where the survey is kept."] = Path("survey"),
     as_json: options.Json = False,
 ) -> None:
     """Make a survey: draw items, hide who wrote what, and order the texts for each annotator.
@@ -130,23 +106,20 @@ def new(
     )
     made = survey.Survey.create(out, design)
     for note in survey.giveaways(design):
-        print(f"augless: {note}", file=sys.stderr)
-    _say_made(made, as_json)
+        terminal.say(note)
+    terminal.result(as_json, _values(made), lambda: _said(design, _values(made)))
 
 
-@app.command()
+@options.verb(app)
 def serve(
     folder: Folder,
+    *,
     host: Annotated[
-        str, typer.Option(help="Where to listen; others than this machine need a password.")
+        str, "Where to listen; others than this machine need a password."
     ] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes a free one.")] = 8470,
-    url: Annotated[
-        str | None, typer.Option(help="What links start with, behind a proxy: https://a.org.")
-    ] = None,
-    password_file: Annotated[
-        Path | None, typer.Option(help=f"Holds the password; else {PASSWORD} does.")
-    ] = None,
+    port: Annotated[int, "0 takes a free one.", Within(0, 65535)] = 8470,
+    url: Annotated[str | None, "What links start with, behind a proxy: https://a.org."] = None,
+    password_file: Annotated[Path | None, f"Holds the password; else {PASSWORD} does."] = None,
     as_json: options.Json = False,
 ) -> None:
     """Serve the page that people rate on, and print each annotator's own link.
@@ -166,43 +139,39 @@ def serve(
             f"serving needs the package {error.name}: pip install 'augless[survey]'\n"
             "or let people rate offline: augless survey export FOLDER --html"
         ) from None
-    found = survey.Survey.open(folder)
-    password = _password(password_file)
-    with found.lock():
+    opened = survey.Survey.open(folder)
+    password = os.environ.get(PASSWORD) or None
+    if password_file is not None:
+        password = next(writing.lines(password_file), "").strip()
+    with opened.lock():
         address, listener = serving.bind(serving.Address(host, port, url), password)
-        with listener, found.store() as store:
-            links = serving.links(found, address)
-            if as_json:
-                print(terminal.as_json({"address": address.base, "links": links}), flush=True)
-            else:
-                print("Give each annotator their own link:")
-                print(terminal.table([[f"  {_plain(k)}", v] for k, v in links.items()], left=2))
-                sys.stdout.flush()
+        with listener, opened.store() as store:
+            links = serving.links(opened, address)
+            rows = [[f"  {terminal.visible(name)}", link] for name, link in links.items()]
+            text = f"Give each annotator their own link:\n{terminal.table(rows, left=2)}"
+            terminal.result(as_json, {"address": address.base, "links": links}, lambda: text)
+            if not as_json:
                 print("Ctrl-C stops; the same command goes on.", file=sys.stderr)
             if address.public and address.base.startswith("http:"):
-                print(
-                    "augless: others can read what is sent: there is no encryption; put a proxy "
-                    "with TLS before it, and name its address with --url",
-                    file=sys.stderr,
+                terminal.say(
+                    "others can read what is sent: there is no encryption; put a proxy with TLS "
+                    "before it, and name its address with --url"
                 )
-            application = serving.Application(found, store, address, password)
+            application = serving.Application(opened, store, address, password)
             try:
                 serving.server(application).run(sockets=[listener])
             except KeyboardInterrupt:
-                print("augless: stopped; all that was rated is kept", file=sys.stderr)
+                terminal.say("stopped; all that was rated is kept")
 
 
-@app.command()
+@options.verb(app)
 def export(
     folder: Folder,
-    html: Annotated[
-        bool, typer.Option("--html", help="The page as one offline file for each annotator.")
-    ] = False,
-    csv: Annotated[bool, typer.Option("--csv", help="All ratings so far as CSV.")] = False,
-    jsonl: Annotated[
-        bool, typer.Option("--jsonl", help="All ratings so far as JSON lines.")
-    ] = False,
-    out: Annotated[Path | None, typer.Option(help="Where to write; else FOLDER/export.")] = None,
+    *,
+    html: Annotated[bool, "The page as one offline file for each annotator."] = False,
+    csv: Annotated[bool, "All ratings so far as CSV."] = False,
+    jsonl: Annotated[bool, "All ratings so far as JSON lines."] = False,
+    out: Annotated[Path | None, "Where to write; else FOLDER/export."] = None,
     as_json: options.Json = False,
 ) -> None:
     """Write pages to rate on without a server, or the ratings so far.
@@ -221,41 +190,34 @@ def export(
 
     if not (html or csv or jsonl):
         raise survey.BadOptions("say what to write: --html, --csv or --jsonl")
-    found = survey.Survey.open(folder)
+    opened = survey.Survey.open(folder)
     target = out or folder / "export"
     target.mkdir(parents=True, exist_ok=True)
-    files = {}
-    if html:
-        for one in found.design.annotators:
-            files[f"{one.id}.html"] = pages.offline(found.design, found.id, one)
+    files, names = {}, {}
+    for one in opened.design.annotators if html else ():
+        names[f"{one.id}.html"] = terminal.visible(one.name)
+        files[f"{one.id}.html"] = pages.offline(opened.design, opened.id, one)
     if csv:
-        files["ratings.csv"] = ratings.csv(found).encode()
+        files["ratings.csv"] = ratings.csv(opened).encode()
     if jsonl:
-        files["ratings.jsonl"] = ratings.jsonl(found).encode()
+        files["ratings.jsonl"] = ratings.jsonl(opened).encode()
     for name, content in files.items():
         write(target / name, content)
-    if as_json:
-        print(terminal.as_json({"files": [str(target / name) for name in files]}))
-        return
-    names = {f"{one.id}.html": one.name for one in found.design.annotators}
-    rows = [[str(target / name), _plain(names.get(name, ""))] for name in files]
-    print(terminal.table(rows, left=2))
+    rows = [[str(target / name), names.get(name, "")] for name in files]
+    values = {"files": [path for path, _ in rows]}
+    terminal.result(as_json, values, lambda: terminal.table(rows, left=2))
 
 
-@app.command()
+@options.verb(app)
 def tally(
     folder: Folder,
     returned: Annotated[
-        list[Path] | None,
-        typer.Argument(help="Files that offline pages saved; kept in the folder from then on."),
+        list[Path] | None, "Files that offline pages saved; kept in the folder from then on."
     ] = None,
-    baseline: Annotated[
-        str | None, typer.Option(help="The system others are compared with; else the first.")
-    ] = None,
-    without: Annotated[
-        list[str] | None, typer.Option(help="An annotator who does not count; may come again.")
-    ] = None,
-    out: Annotated[Path | None, typer.Option(help="Where to write; else FOLDER/tally.")] = None,
+    *,
+    baseline: Annotated[str | None, "The system others are compared with; else the first."] = None,
+    without: Annotated[list[str] | None, "An annotator who does not count; may come again."] = None,
+    out: Annotated[Path | None, "Where to write; else FOLDER/tally."] = None,
     as_json: options.Json = False,
 ) -> None:
     """Count the ratings: means, tests, agreement, and whom to look at again.
@@ -273,35 +235,30 @@ def tally(
     from augless import survey
     from augless.survey import exports
 
-    found = survey.Survey.open(folder)
+    opened = survey.Survey.open(folder)
     for path in returned or []:
-        whose = found.keep(path)
-        print(f"augless: {path} is kept: ratings of {_plain(whose.name)}", file=sys.stderr)
-    with terminal.Progress() as progress:
-        progress("counting", 0, None)
-        counted = survey.tally(found, baseline=baseline, without=without or ())
+        whose = opened.keep(path)
+        terminal.say(f"{path} is kept: ratings of {whose.name}")
+    with terminal.stage("counting"):
+        counted = survey.tally(opened, baseline=baseline, without=without or ())
         page = exports.save(counted, out or folder / "tally")
-        progress("counting", 1, 1)
-    if as_json:
-        print(terminal.as_json({"page": str(page), **exports.summary(counted)}))
-        return
-    print(exports.text(counted))
-    print(page)
+    values = {"page": str(page), **exports.summary(counted)}
+    terminal.result(as_json, values, lambda: f"{exports.text(counted)}\n{page}")
 
 
 def _systems(written: Sequence[str]) -> dict[str, list[str]]:
     """Read the files of systems, each under the name that was given or that of its file."""
     from augless import survey
 
-    found: dict[str, list[str]] = {}
+    systems: dict[str, list[str]] = {}
     for one in written:
         name, equals, path = one.partition("=")
         if not equals or Path(one).exists():
             name, path = Path(one).name, one
-        if name in found:
+        if name in systems:
             raise survey.BadOptions(f"two systems are called {name!r}; name them: NAME={path}")
-        found[name] = list(writing.lines(Path(path)))
-    return found
+        systems[name] = list(writing.lines(Path(path)))
+    return systems
 
 
 def _annotators(written: str) -> tuple[str, ...]:
@@ -322,47 +279,39 @@ def _two(option: str, written: str) -> tuple[str, str]:
 def _gold(path: Path) -> tuple[survey.Gold, ...]:
     from augless import survey
 
-    found = []
-    for number, line in enumerate(writing.lines(path), 1):
-        if line.strip():
-            found.append(survey.parsed(survey.Gold, line, f"{path}, line {number}"))
-    return tuple(found)
-
-
-def _password(path: Path | None) -> str | None:
-    if path is not None:
-        return next(writing.lines(path), "").strip()
-    return os.environ.get(PASSWORD) or None
-
-
-def _say_made(made: survey.Survey, as_json: bool) -> None:
-    design = made.design
-    drawn = sum(item.line > 0 for item in design.items)
-    texts = {one.name: len(one.order) for one in design.annotators}
-    if as_json:
-        content: dict[str, Any] = {
-            "folder": str(made.folder),
-            "id": made.id,
-            "items": drawn,
-            "systems": list(design.systems),
-            "scales": [scale.name for scale in design.scales],
-            "annotators": texts,
-        }
-        print(terminal.as_json(content))
-        return
-    longest = max(texts.values())
-    hours = longest * _PACE / 3600
-    spent = f"{hours:.1f} hours" if hours >= 1.5 else f"{60 * hours:.0f} minutes"
-    print(f"{drawn:,} items, drawn from {design.population:,} lines with seed {design.seed}")
-    print(f"systems: {', '.join(map(_plain, design.systems))}")
-    print(f"scales: {', '.join(_plain(scale.name) for scale in design.scales)}")
-    print(
-        f"{len(texts)} annotator{'s' * (len(texts) != 1)}, {longest:,} texts each: "
-        f"about {spent} at {_PACE:.0f} seconds a text"
+    return tuple(
+        survey.parsed(survey.Gold, line, f"{path}, line {number}")
+        for number, line in enumerate(writing.lines(path), 1)
+        if line.strip()
     )
-    print(f"{made.folder}\nnext: augless survey serve {made.folder}")
 
 
-def _plain(text: str) -> str:
-    """Return text that commands no terminal."""
-    return text if text.isprintable() else json.dumps(text)
+def _values(made: survey.Survey) -> dict[str, Any]:
+    design = made.design
+    return {
+        "folder": str(made.folder),
+        "id": made.id,
+        "items": sum(item.line > 0 for item in design.items),
+        "systems": list(design.systems),
+        "scales": [scale.name for scale in design.scales],
+        "annotators": {one.name: len(one.order) for one in design.annotators},
+    }
+
+
+def _said(design: survey.Design, values: Mapping[str, Any]) -> str:
+    """Say what was drawn, how long it will take, and what to do next."""
+    from augless.reports import words
+
+    texts, folder = values["annotators"], values["folder"]
+    longest = max(texts.values())
+    return "\n".join(
+        [
+            f"{values['items']:,} items, drawn from {design.population:,} lines with seed "
+            f"{design.seed}",
+            f"systems: {', '.join(values['systems'])}",
+            f"scales: {', '.join(values['scales'])}",
+            f"{len(texts)} annotator{'s' * (len(texts) != 1)}, {longest:,} texts each: about "
+            f"{words.duration(longest * _PACE)} at {_PACE:.0f} seconds a text",
+            f"{folder}\nnext: augless survey serve {folder}",
+        ]
+    )

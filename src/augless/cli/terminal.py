@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import io
 import json
 import os
 import signal
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
 
@@ -23,57 +24,77 @@ class Progress:
     """Progress on stderr: a bar with the time left on a terminal, a line now and then elsewhere."""
 
     def __enter__(self) -> Progress:
-        self._stage, self._bar, self._spoken = "", None, 0.0
+        self._said, self._spoken = "", 0.0
         self._tasks: dict[str, Any] = {}
+        self._drawn: Any = None  # on a terminal: a bar, or lines that are kept up to date
         if sys.stderr.isatty():
-            from rich.console import Console
-            from rich.progress import (
-                BarColumn,
-                TaskProgressColumn,
-                TextColumn,
-                TimeRemainingColumn,
-            )
-            from rich.progress import Progress as Bar
+            from rich import console, progress
 
-            columns = (
-                TextColumn("{task.description}", markup=False),
-                BarColumn(),
-                TaskProgressColumn(),
-            )
-            self._bar = Bar(*columns, TimeRemainingColumn(), console=Console(stderr=True))
-            self._bar.start()
+            words = progress.TextColumn("{task.description}", markup=False)
+            columns = (words, progress.BarColumn(), progress.TaskProgressColumn())
+            left, screen = progress.TimeRemainingColumn(), console.Console(stderr=True)
+            self._drawn = progress.Progress(*columns, left, console=screen)
+            self._drawn.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._bar is not None:
-            self._bar.stop()
+        if self._drawn is not None:
+            self._drawn.stop()
 
     def __call__(self, stage: str, done: int, total: int | None) -> None:
         """Say how far a stage is."""
         stage = visible(stage)
-        if self._bar is not None:
-            if stage not in self._tasks:
-                # Drawn at once, however short the stage.
-                self._tasks[stage] = self._bar.add_task(stage, total=total, completed=done)
-            self._bar.update(self._tasks[stage], completed=done, total=total)
-        elif stage != self._stage or time.monotonic() - self._spoken > 10:
+        if self._drawn is None:
             share = f": {done / total:.0%}" if total else ""
-            print(f"{stage}{share}", file=sys.stderr, flush=True)
-            self._spoken = time.monotonic()
-        self._stage = stage
+            if stage != self._said or time.monotonic() - self._spoken > 10:
+                print(f"{stage}{share}", file=sys.stderr, flush=True)
+                self._said, self._spoken = stage, time.monotonic()
+            return
+        if stage not in self._tasks:
+            # Drawn at once, however short the stage.
+            self._tasks[stage] = self._drawn.add_task(stage, total=total, completed=done)
+        self._drawn.update(self._tasks[stage], completed=done, total=total)
 
-    def hide(self) -> None:
-        """Take the bar away, for something else to be shown."""
-        if self._bar is not None:
-            self._bar.stop()
+    def show(self, lines: Sequence[str], now: bool = False) -> None:
+        """Keep lines up to date in the place of the bar; elsewhere say them now, or at times."""
+        if self._drawn is None:
+            said = "; ".join(visible(line).strip() for line in lines)
+            if now or time.monotonic() - self._spoken > 30:
+                if said != self._said:
+                    print(said, file=sys.stderr, flush=True)
+                self._said, self._spoken = said, time.monotonic()
+            return
+        from rich import live, text
+
+        if not isinstance(self._drawn, live.Live):
+            self._drawn.stop()
+            self._drawn = live.Live(console=self._drawn.console, auto_refresh=False)
+            self._drawn.start()
+        self._drawn.update(text.Text(visible("\n".join(lines))), refresh=True)
 
     def say(self, line: str) -> None:
-        """Print a line above the bar."""
+        """Print a line above what is drawn."""
         line = visible(line)
-        if self._bar is not None:
-            self._bar.console.print(line, markup=False, highlight=False)
+        if self._drawn is not None:
+            self._drawn.console.print(line, markup=False, highlight=False)
         else:
             print(line, file=sys.stderr, flush=True)
+
+
+@contextlib.contextmanager
+def stage(name: str) -> Iterator[None]:
+    """Show progress of work that cannot say how far it is."""
+    with Progress() as progress:
+        progress(name, 0, None)
+        yield
+        progress(name, 1, 1)
+
+
+class Stopped(Exception):  # noqa: N818  # named for what it is
+    """Work that can be resumed: why it ended, and how far it is."""
+
+    def __init__(self, why: str, where: str = "") -> None:
+        super().__init__(f"stopped ({why}){where}\nthe same command goes on from there")
 
 
 class Stop:
@@ -93,11 +114,12 @@ class Stop:
         self._heeded = True
         return bool(self.by)
 
-    def listen(self) -> None:
+    def listen(self) -> Stop:
         """Take the signals from here on."""
         for number in (signal.SIGTERM, signal.SIGINT):
             if number not in self._before:
                 self._before[number] = signal.signal(number, self._note)
+        return self
 
     def __enter__(self) -> Stop:
         return self
@@ -120,8 +142,6 @@ class Stop:
 
 def visible(text: str) -> str:
     """Spell out characters that could control a terminal; line feeds and tabs stay."""
-    if text.isprintable():
-        return text
     return "".join(c if c.isprintable() or c in "\n\t" else ascii(c)[1:-1] for c in text)
 
 
@@ -132,30 +152,26 @@ def say(what: object) -> None:
     print("\n".join(cut), file=sys.stderr)
 
 
-def show(what: object) -> None:
-    """Print a result on stdout, whatever characters the files had that it speaks of."""
-    print(visible(str(what)))
-
-
 def table(rows: Sequence[Sequence[str]], left: int = 1) -> str:
     """Align rows in columns, the first ones to the left and the others to the right."""
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    lines = []
-    for row in rows:
-        cells = [
-            cell.ljust(width) if i < left else cell.rjust(width)
-            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ]
-        lines.append("  ".join(cells).rstrip())
-    return "\n".join(lines)
+    from augless.reports import exports
+
+    return "\n".join(exports.aligned(rows, left))
+
+
+def result(for_program: bool, value: Any, text: Callable[[], str]) -> None:
+    """Print a result on stdout: as JSON for another program, or its text for a reader."""
+    print(as_json(value) if for_program else visible(text()), flush=True)
 
 
 def as_json(value: Any) -> str:
-    """Spell a result for another program."""
-    spelt = json.dumps(value, ensure_ascii=False, default=str)
-    if spelt.isprintable():
-        return spelt
+    """Spell a value without characters that could control a terminal; a dataclass as its fields."""
+    spelt = json.dumps(value, ensure_ascii=False, default=_plain)
     return "".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in spelt)
+
+
+def _plain(value: Any) -> Any:
+    return vars(value) if dataclasses.is_dataclass(value) else str(value)
 
 
 def print_recipe(origins: Mapping[str, tuple[Any, str]], *, verbose: bool) -> None:
@@ -183,6 +199,7 @@ def check_output(path: Path | None) -> None:
 @contextlib.contextmanager
 def output(path: Path | None) -> Iterator[IO[str]]:
     """Open standard output, or a file that appears when it is whole."""
+    check_output(path)
     if path is None:
         yield sys.stdout
         return

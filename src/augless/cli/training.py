@@ -5,37 +5,31 @@ from __future__ import annotations
 import dataclasses
 import math
 import os
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from augless.cli import options, terminal
-from augless.errors import STOPPED
 
 if TYPE_CHECKING:
-    from augless import runs
-    from augless.training import Settings
+    from augless import recipes, runs, training
+    from augless.recipes.following import Recipe
 
 
 def train(
     recipe: options.Recipe,
     overrides: options.Overrides = None,
+    *,
     run: Annotated[
-        Path | None,
-        typer.Option(help="The run's folder; else named after the recipe, below --out."),
+        Path | None, "The run's folder; else named after the recipe, below --out."
     ] = None,
-    out: Annotated[Path, typer.Option(help="Where runs are kept.")] = Path("runs"),
+    out: Annotated[Path, "Where runs are kept."] = Path("runs"),
     data: options.Data = Path("data"),
     device: options.Device = "auto",
     threads: options.Threads = None,
     workers: options.Workers = 1,
     max_minutes: options.MaxMinutes = math.inf,
-    tensorboard: Annotated[
-        bool, typer.Option("--tensorboard", help="Write records for TensorBoard too.")
-    ] = False,
+    tensorboard: Annotated[bool, "Write records for TensorBoard too."] = False,
     verbose: options.Verbose = False,
     as_json: options.Json = False,
 ) -> None:
@@ -52,10 +46,8 @@ def train(
 
       augless train toy-de-en augment=back-translation augment.w=0.5
     """
-    stop = terminal.Stop()
-    stop.listen()
-    from augless import recipes
-    from augless.recipes import following
+    stop = terminal.Stop().listen()
+    from augless import recipes, training
 
     if os.environ.get("WORLD_SIZE", "1") != "1":
         raise recipes.BadRecipe(
@@ -67,54 +59,57 @@ def train(
     with terminal.Progress() as progress:
         if not as_json:
             terminal.print_recipe(resolved.origins, verbose=verbose)
-        trained, finished = following.train(
+        trained, finished = follow(
             resolved,
+            progress,
+            stop,
             folder=run,
             prepared_root=data,
             runs_root=out,
             device=device,
             workers=workers,
-            stop=stop,
             max_minutes=max_minutes,
-            on_record=lambda record: progress.say(line(record)),
             tensorboard=tensorboard,
-            progress=progress,
         )
     for warning in trained.warnings:
         terminal.say(warning)
     if not finished:
         why = stop.by or f"{max_minutes:g} minutes"
-        print(
-            f"augless: stopped ({why}), saved in {trained.folder}\n"
-            "the same command goes on from there",
-            file=sys.stderr,
-        )
-        raise SystemExit(STOPPED)
-    _say_trained(trained, resolved.recipe.training, as_json)
-
-
-def _say_trained(trained: runs.Run, settings: Settings, as_json: bool) -> None:
-    """Say what came of a finished run, and where it is."""
-    from augless import training
-
+        raise terminal.Stopped(why, f", saved in {trained.folder}")
     result = training.outcome(trained)
     assert result is not None  # it is finished
-    if as_json:
-        print(terminal.as_json({"run": str(trained.folder), **dataclasses.asdict(result)}))
-        return
-    for what, spent in result.needed.items():
-        terminal.show(f"{what}: {spent.seconds:,.1f} s, {spent.samples:,} samples")
-    scores = ", ".join(
-        f"{name} {math.nan if value is None else value:.4g}"
-        for name, value in result.best.scores.items()
-    )
-    terminal.show(f"best model: epoch {result.best.epoch} of {result.epochs}, {scores}")
+    values = {"run": str(trained.folder), **dataclasses.asdict(result)}
+    terminal.result(as_json, values, lambda: _said(trained, result, resolved.recipe.training))
+
+
+def follow(
+    resolved: recipes.Resolved[Recipe],
+    progress: terminal.Progress,
+    stop: terminal.Stop,
+    **how: Any,
+) -> tuple[runs.Run, bool]:
+    """Train as a recipe says, with a line for every record; how is what `following.train` takes."""
+    from augless.recipes import following
+
+    def say(record: Mapping[str, Any]) -> None:
+        progress.say(line(record))
+
+    return following.train(resolved, stop=stop, on_record=say, progress=progress, **how)
+
+
+def _said(trained: runs.Run, result: training.Outcome, settings: training.Settings) -> str:
+    """Say what came of a finished run, and where it is."""
+    needed = result.needed.items()
+    lines = [f"{what}: {one.seconds:,.1f} s, {one.samples:,} samples" for what, one in needed]
+    known = {name: math.nan if v is None else v for name, v in result.best.scores.items()}
+    scores = ", ".join(f"{name} {value:.4g}" for name, value in known.items())
+    lines.append(f"best model: epoch {result.best.epoch} of {result.epochs}, {scores}")
     if result.epochs < settings.epochs:
-        print(
+        lines.append(
             f"early stopping: no better {settings.metric} on the validation set in "
             f"{settings.patience} epochs (training.patience)"
         )
-    print(trained.folder)
+    return "\n".join([*lines, str(trained.folder)])
 
 
 def line(record: Mapping[str, Any]) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 import math
 import os
@@ -12,90 +11,62 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from augless import storage
 from augless.cli import options, terminal, watching
-from augless.errors import STOPPED, code_of_all
+from augless.errors import code_of_all
+from augless.knobs import Within
 
 if TYPE_CHECKING:
     from augless import trials
-    from augless.reports import human
+    from augless.survey import Tally
 
 
-def _plans(incomplete: str) -> list[str]:
-    from augless import trials
-
-    return [name for name in trials.shipped() if name.startswith(incomplete)]
-
-
-PlanName = Annotated[
-    str | None,
-    typer.Argument(help="A shipped plan's name, or a .toml file.", autocompletion=_plans),
-]
-PlanOrFolder = Annotated[
-    str | None,
-    typer.Argument(
-        metavar="plan",
-        help="A trial's folder, a shipped plan's name, or a .toml file.",
-        autocompletion=_plans,
-    ),
-]
+_PLANS = options.completing("trials", "shipped")
 Small = Annotated[
     bool,
-    typer.Option(
-        "--small",
-        "--quick",
-        help="At the plan's scale for a laptop; on own files, a first answer in some 10 minutes.",
-    ),
+    "At the plan's scale for a laptop; on own files, a first answer in some 10 minutes.",
+    "--small",
+    "--quick",
 ]
-Out = Annotated[Path, typer.Option(help="Where trials are kept.")]
+Out = Annotated[Path, "Where trials are kept."]
 Records = Annotated[
     Path | None,
-    typer.Option(
-        exists=True, file_okay=False, help="A folder with records of runs that count as done."
-    ),
+    "A folder with records of runs that count as done.",
+    {"exists": True, "file_okay": False},
 ]
-Jobs = Annotated[
-    int | None,
-    typer.Option(min=1, max=1024, help="Runs at once; else as many as there are cores."),
-]
-Threads = Annotated[int, typer.Option(min=1, max=1024, help="Threads of each run.")]
-DryRun = Annotated[
-    bool, typer.Option("--dry-run", help="List the runs and how long they will take.")
-]
-WritePlan = Annotated[
-    Path | None,
-    typer.Option(metavar="FILE", help="Write the plan to a file to edit; run nothing."),
-]
-Files = Annotated[tuple[Path, Path] | None, typer.Option(metavar="SOURCE TARGET")]
-Rivals = Annotated[
-    bool,
-    typer.Option(
-        "--rivals",
-        help="With own files: compare with masked-LM, back-translation, word edits and R-Drop.",
-    ),
-]
+Files = Annotated[tuple[Path, Path] | None, None, "SOURCE TARGET"]
 _PLAN = "plan.toml"  # which a trial leaves in its folder
-_Given = dict[str, tuple[Path, Path] | None]
+_Files = dict[str, tuple[Path, Path]]
 
 
 def trial(
-    plan: PlanName = None,
+    plan: Annotated[str | None, "A shipped plan's name, or a .toml file.", _PLANS] = None,
     overrides: options.Overrides = None,
+    *,
     small: Small = False,
-    jobs: Jobs = None,
-    threads: Threads = 1,
+    jobs: Annotated[
+        int | None, "Runs at once; else as many as there are cores.", Within(1, 1024)
+    ] = None,
+    threads: Annotated[int, "Threads of each run.", Within(1, 1024)] = 1,
     out: Out = Path("trials"),
     records: Records = None,
     device: options.Device = "cpu",
     max_minutes: options.MaxMinutes = math.inf,
-    dry_run: DryRun = False,
-    write_plan: WritePlan = None,
+    dry_run: Annotated[bool, "List the runs and how long they will take."] = False,
+    write_plan: Annotated[
+        Path | None, "Write the plan to a file to edit; run nothing.", "FILE"
+    ] = None,
     train: Files = None,
     valid: Files = None,
     test: Files = None,
-    rivals: Rivals = False,
+    rivals: Annotated[
+        bool, "With own files: compare with masked-LM, back-translation, R-Drop and others."
+    ] = False,
+    round_trip: Annotated[
+        tuple[str, str] | None,
+        "With --rivals, for dialogue: two models of translation, runs or Hugging Face ones.",
+        "THERE BACK",
+    ] = None,
     as_json: options.Json = False,
 ) -> None:
     """Compare methods: train each with several seeds, write a page.
@@ -114,80 +85,45 @@ def trial(
     """
     from augless import trials
 
-    files = {"train": train, "valid": valid, "test": test}
-    chosen = _chosen(plan, overrides or [], small, files, rivals)
+    files = _given(train=train, valid=valid, test=test)
+    chosen = _chosen(plan, overrides or [], small, files, rivals, round_trip)
     root = _root(out, chosen, files)
     if write_plan is not None:
-        _write(chosen, write_plan)
+        with terminal.output(write_plan) as file:
+            file.write(chosen.as_toml())
+        print(f"next: augless trial {shlex.quote(str(write_plan))}")
         return
-    jobs = jobs or len(os.sched_getaffinity(0))
+    how: dict[str, Any] = {"root": root, "records": records, "threads": threads, "device": device}
+    how["jobs"] = jobs or len(os.sched_getaffinity(0))
     if dry_run:
         with terminal.Progress() as progress:
-            expected = trials.forecast(
-                chosen,
-                root=root,
-                records=records,
-                jobs=jobs,
-                threads=threads,
-                device=device,
-                progress=progress,
-            )
-        _say(expected, as_json)
+            expected = trials.forecast(chosen, **how, progress=progress)
+        terminal.result(as_json, watching.forecast(expected), lambda: watching.listed(expected))
         return
     _warn(root, chosen)
-    with (
-        terminal.Progress() as progress,
-        watching.Live(progress, chosen.metric) as live,
-        terminal.Stop() as stop,
-    ):
-        found = trials.run(
+    with terminal.Progress() as progress, terminal.Stop() as stop:
+        live = watching.Live(progress, chosen.metric)
+        tried = trials.run(
             chosen,
-            root=root,
-            records=records,
-            jobs=jobs,
-            threads=threads,
-            device=device,
+            **how,
             max_minutes=max_minutes,
             command=shlex.join(["augless", *sys.argv[1:]]),
             stop=stop,
             on_status=live,
         )
-    _report(found, root, as_json)
-    _end(found, live.last, stop.by or f"{max_minutes:g} minutes")
-
-
-def _write(plan: trials.Plan, path: Path) -> None:
-    """Write a plan to a file, to be edited."""
-    terminal.check_output(path)
-    with terminal.output(path) as file:
-        file.write(plan.as_toml())
-    print(f"next: augless trial {shlex.quote(str(path))}")
-
-
-def _say(expected: trials.Forecast, as_json: bool) -> None:
-    """Print the runs to come, and how long they will take."""
-    print(terminal.as_json(watching.forecast(expected)) if as_json else watching.listed(expected))
-
-
-def _end(found: trials.Trial, status: trials.Status | None, why: str) -> None:
-    """End with the exit code of a trial that can be resumed, or of what failed in it."""
-    if all(entry.record or entry.failure for entry in found.entries):
-        if found.failures:
-            raise SystemExit(code_of_all(found.failures))
-        return
-    assert status is not None  # a trial ends with one
-    left = status.total - status.done - status.failed
-    print(
-        f"augless: stopped ({why}) with {left} of {status.total} runs to go\n"
-        "the same command goes on from there",
-        file=sys.stderr,
-    )
-    raise SystemExit(STOPPED)
+    present(tried, root, as_json)
+    if not all(entry.record or entry.failure for entry in tried.entries):
+        raise terminal.Stopped(stop.by or f"{max_minutes:g} minutes", live.left)
+    if tried.failures:
+        raise SystemExit(code_of_all(tried.failures))
 
 
 def report(
-    plan: PlanOrFolder = None,
+    plan: Annotated[
+        str | None, "A trial's folder, a shipped plan's name, or a .toml file.", "plan", _PLANS
+    ] = None,
     overrides: options.Overrides = None,
+    *,
     small: Small = False,
     out: Out = Path("trials"),
     records: Records = None,
@@ -196,10 +132,8 @@ def report(
     test: Files = None,
     survey: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FOLDER",
-            help="A survey, whose ratings stand beside the scores of methods of the same name.",
-        ),
+        "A survey, whose ratings stand beside the scores of methods of the same name.",
+        "FOLDER",
     ] = None,
     as_json: options.Json = False,
 ) -> None:
@@ -215,32 +149,29 @@ def report(
     """
     from augless import recipes, trials
 
-    files = {"train": train, "valid": valid, "test": test}
+    files = _given(train=train, valid=valid, test=test)
     folder = None if plan is None else _folder(plan)
     if folder is not None:
         plan = str(folder / _PLAN)
     chosen = _chosen(plan, overrides or [], small, files)
     root = folder or _root(out, chosen, files)
-    people = None if survey is None else _rated(survey, chosen)
-    found = trials.collect(chosen, root=root, records=records)
-    if all(entry.record is None and entry.failure is None for entry in found.entries):
+    ratings = None if survey is None else _rated(survey, chosen)
+    done = trials.collect(chosen, root=root, records=records)
+    if not any(entry.record or entry.failure for entry in done.entries):
         raise recipes.BadRecipe(
             f"no run of {chosen.name} that counts is done below {root}; start augless trial"
         )
-    _report(found, root, as_json, people)
+    present(done, root, as_json, ratings)
 
 
-def _rated(folder: Path, plan: trials.Plan) -> human.Human:
+def _rated(folder: Path, plan: trials.Plan) -> Tally:
     """Count a survey, for a trial's page."""
     from augless import survey
     from augless.survey import joining
 
     opened = survey.Survey.open(folder)
-    with terminal.Progress() as progress:
-        progress("counting", 0, None)
-        found = joining.joined(opened, plan.methods, plan.baseline)
-        progress("counting", 1, 1)
-    return found
+    with terminal.stage("counting"):
+        return joining.counted(opened, plan.methods, plan.baseline)
 
 
 def _folder(plan: str) -> Path | None:
@@ -255,49 +186,62 @@ def _folder(plan: str) -> Path | None:
     return None
 
 
-def _chosen(
-    plan: str | None,
-    overrides: list[str],
-    small: bool,
-    files: _Given,
-    rivals: bool = False,
-) -> trials.Plan:
-    from augless import recipes, trials
+def _given(**files: tuple[Path, Path] | None) -> dict[str, tuple[Path, Path]]:
+    """Return which files of one's own were given: split -> source and target."""
+    from augless import recipes
 
-    for split, pair in files.items():
-        if pair is not None and (path := next((p for p in pair if str(p).startswith("-")), None)):
+    given = {split: pair for split, pair in files.items() if pair is not None}
+    for split, pair in given.items():
+        if path := next((path for path in map(str, pair) if path.startswith("-")), ""):
             raise recipes.BadRecipe(
                 f"--{split} takes two files, source and target, not {path}; "
                 f"such as --{split} {split}.de {split}.en"
             )
-    given = {split: pair for split, pair in files.items() if pair is not None}
+    return given
+
+
+def _chosen(
+    plan: str | None,
+    overrides: list[str],
+    small: bool,
+    files: _Files,
+    rivals: bool = False,
+    round_trip: tuple[str, str] | None = None,
+) -> trials.Plan:
+    from augless import recipes, trials
+
     if plan is not None and "=" in plan:  # no plan, and a change right away
         overrides, plan = [plan, *overrides], None
     if plan is not None:
-        if given:
+        if files:
             raise recipes.BadRecipe(
                 f"give a plan ({plan}) or your own files, not both; "
                 "--train, --valid and --test take two files each"
             )
-        if rivals:
-            raise recipes.BadRecipe("--rivals goes with your own files; a plan lists its methods")
+        if rivals or round_trip:
+            option = "--rivals" if rivals else "--round-trip"
+            raise recipes.BadRecipe(f"{option} goes with your own files; a plan lists its methods")
         return trials.Plan.load(plan, overrides, small=small)
-    if len(given) < len(files):
+    if len(files) < 3:
         raise recipes.BadRecipe(
             "give a plan, or all of --train, --valid and --test with two files each\n"
             f"plans: {', '.join(trials.shipped())}"
         )
-    endings = [_ending(path) for path in given["train"]]
+    endings = [_ending(path) for path in files["train"]]
     alike = len({*endings}) < len(endings)  # as of a.src.txt and a.tgt.txt: no languages
     languages = ["source", "target"] if alike else endings
+    if rivals and round_trip is None and trials.monolingual(languages):
+        terminal.say(
+            f"no round trip of {' and '.join(languages)} is compared: if both are one language, as "
+            "in dialogue, give two models of translation with --round-trip THERE BACK"
+        )
     return trials.own(
-        train=given["train"],
-        valid=given["valid"],
-        test=given["test"],
+        **files,
         languages=languages,
         changes=overrides,
         quick=small,
         rivals=rivals,
+        round_trip=round_trip,
     )
 
 
@@ -309,16 +253,14 @@ def _ending(path: Path) -> str:
     return Path(name).suffix.removeprefix(".") or "text"
 
 
-def _root(out: Path, plan: trials.Plan, files: _Given) -> Path:
+def _root(out: Path, plan: trials.Plan, files: _Files) -> Path:
     """Return where a trial is kept; of own files it has the name of their folder."""
-    paths = [os.fsencode(path.absolute()) for pair in files.values() if pair for path in pair]
-    name = f"{plan.name}-small" if plan.small else plan.name
-    if paths:
-        assert files["train"] is not None
-        home = re.sub(r"[^\w-]+", "-", files["train"][0].absolute().parent.name).strip("-") or "own"
-        digest = hashlib.sha256(bytes(1).join(paths)).hexdigest()[:6]
-        name = f"{home}-quick-{digest}" if plan.small else f"{home}-{digest}"
-    return out / name
+    if not files:
+        return out / (f"{plan.name}-small" if plan.small else plan.name)
+    home = re.sub(r"[^\w-]+", "-", files["train"][0].absolute().parent.name).strip("-") or "own"
+    paths = [os.fsencode(path.absolute()) for pair in files.values() for path in pair]
+    digest = hashlib.sha256(bytes(1).join(paths)).hexdigest()[:6]
+    return out / (f"{home}-quick-{digest}" if plan.small else f"{home}-{digest}")
 
 
 def _warn(root: Path, plan: trials.Plan) -> None:
@@ -330,55 +272,45 @@ def _warn(root: Path, plan: trials.Plan) -> None:
     except ValueError:  # none, or none that can be read any more
         return
     if earlier != plan.title:
-        print(
-            f"augless: {root} held another plan, {earlier!r}: its page will be replaced, "
-            "its runs stay; --out FOLDER keeps them apart",
-            file=sys.stderr,
+        terminal.say(
+            f"{root} held another plan, {earlier!r}: its page will be replaced, its runs stay; "
+            "--out FOLDER keeps them apart"
         )
 
 
-def _report(
-    found: trials.Trial, root: Path, as_json: bool, people: human.Human | None = None
-) -> None:
+def present(trial: trials.Trial, root: Path, as_json: bool, ratings: Tally | None = None) -> None:
     """Write the page and print the table, or all of it as JSON; name what failed."""
     from augless import reports
+    from augless.survey import joining
 
-    with terminal.Progress() as progress:
-        progress("comparing", 0, None)
-        page = reports.report(found, storage.inside(root, "report"), people)
-        progress("comparing", 1, 1)
+    with terminal.stage("comparing"):
+        evidence = reports.gather(trial)
+        if ratings is not None:
+            evidence = joining.beside(evidence, ratings)
+        page = reports.report(evidence, storage.inside(root, "report"))
     if as_json:
-        rows: list[Any] = [
-            {
-                "corpus": entry.corpus,
-                "method": entry.method,
-                "seed": entry.seed,
-                "scores": _scores(entry.record) if entry.record else None,
-                "failure": None if entry.failure is None else str(entry.failure),
-            }
-            for entry in found.entries
-        ]
-        chosen = {
-            method: {corpus: choice.as_json() for corpus, choice in of.items()}
-            for method, of in found.chosen.items()
-        }
-        whole = {
-            "page": str(page),
-            **reports.summary(found, people),
-            "runs": rows,
-            "chosen": chosen,
-        }
-        print(terminal.as_json(whole))
+        print(terminal.as_json({"page": str(page), **reports.summary(evidence), **_runs(trial)}))
     else:
-        terminal.show(reports.text(found, people))
-        print(page)
+        print(f"{terminal.visible(reports.text(evidence))}\n{page}")
     sys.stdout.flush()  # before what failed, where both go to one place
-    for line in watching.failures(found):
+    for line in watching.failures(trial):
         terminal.say(line)
 
 
-def _scores(record: trials.Record) -> dict[str, Any]:
-    return {
-        split: {name: dataclasses.asdict(score) for name, score in of.items()}
-        for split, of in record.scores.items()
+def _runs(trial: trials.Trial) -> dict[str, Any]:
+    """Return the runs and what tuning chose, as values that JSON can say."""
+    runs = [
+        {
+            "corpus": entry.corpus,
+            "method": entry.method,
+            "seed": entry.seed,
+            "scores": None if entry.record is None else entry.record.scores,
+            "failure": None if entry.failure is None else str(entry.failure),
+        }
+        for entry in trial.entries
+    ]
+    chosen = {
+        method: {corpus: choice.as_json() for corpus, choice in of.items()}
+        for method, of in trial.chosen.items()
     }
+    return {"runs": runs, "chosen": chosen}

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-import time
-from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from augless.cli import terminal
@@ -14,7 +11,6 @@ if TYPE_CHECKING:
 
     from augless import trials
 
-_SPEAK = 30.0  # seconds between two lines where there is no terminal
 _LONGEST = 200  # characters of a reason; the whole of it is in a log
 
 
@@ -23,58 +19,37 @@ class Live:
 
     def __init__(self, progress: terminal.Progress, metric: str) -> None:
         self.last: trials.Status | None = None
-        self._progress, self._metric = progress, metric
-        self._spoken, self._said, self._alarm = 0.0, "", ""
-        self._live: Any = None
-
-    def __enter__(self) -> Live:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if self._live is not None:
-            self._live.stop()
+        self._progress, self._metric, self._alarmed = progress, metric, False
 
     def __call__(self, status: trials.Status) -> None:
         """Show how far the trial is."""
         self.last = status
-        lines = [terminal.visible(line) for line in _status(status, self._metric)]
-        if status.alarm and not self._alarm:  # at once, and once
-            self._alarm = terminal.visible(f"augless: {status.alarm}")
-            if self._live is None:
-                print(self._alarm, file=sys.stderr, flush=True)
-            else:
-                self._live.console.print(self._alarm, markup=False, highlight=False)
-        if sys.stderr.isatty():
-            if self._live is None:
-                from rich.console import Console
-                from rich.live import Live
+        if status.alarm and not self._alarmed:  # at once, and once
+            self._progress.say(f"augless: {status.alarm}")
+            self._alarmed = True
+        self._progress.show(_status(status, self._metric), now=_over(status))
 
-                self._progress.hide()
-                self._live = Live(console=Console(stderr=True), auto_refresh=False)
-                self._live.start()
-            from rich.text import Text
-
-            self._live.update(Text("\n".join(lines)), refresh=True)
-        elif time.monotonic() - self._spoken > _SPEAK or _over(status):
-            said = "; ".join(line.strip() for line in lines)
-            if said != self._said:
-                print(said, file=sys.stderr, flush=True)
-            self._spoken, self._said = time.monotonic(), said
+    @property
+    def left(self) -> str:
+        """How many runs are still to be done."""
+        assert self.last is not None  # a trial ends with one
+        left = self.last.total - self.last.done - self.last.failed
+        return f" with {left} of {self.last.total} runs to go"
 
 
 def _status(status: trials.Status, metric: str) -> list[str]:
-    eta = "" if status.eta is None or _over(status) else f", {_left(status.eta)} to go"
+    from augless.reports import words
+
     failed = f", {status.failed} failed" if status.failed else ""
-    lines = [f"{status.done} of {status.total} runs done{failed}{eta}"]
+    lines = [f"{status.done} of {status.total} runs done{failed}"]
+    if status.eta is not None and not _over(status):
+        left = "under a minute" if status.eta < 60 else words.duration(status.eta)
+        lines[0] += f", {left} to go"
     for run in status.running:
         score = "" if run.score is None else f", {run.score_name} {run.score:.2f}"
         job = run.job
         who = f"{_named(job)} on {job.corpus}, seed {job.seed}" if job.method else job.corpus
+        who += f", {job.need}" * bool(job.need)
         lines.append(f"  {who}: {run.stage}{score}")
     for corpus, (job, best) in status.best.items():
         lines.append(f"  best so far on {corpus}: {_named(job)}, {metric} {best:.2f} (validation)")
@@ -90,19 +65,6 @@ def _named(job: trials.Job) -> str:
     return f"{job.method} ({tried})" if tried else job.method
 
 
-def _left(seconds: float) -> str:
-    return "under a minute" if seconds < 60 else duration(seconds)
-
-
-def duration(seconds: float) -> str:
-    """Say how long something takes, as well as that can be known."""
-    if seconds < 90:
-        count = max(1, round(seconds))
-        return "1 second" if count == 1 else f"{count} seconds"
-    minutes = seconds / 60
-    return f"{minutes:.0f} minutes" if minutes < 90 else f"{minutes / 60:.1f} hours"
-
-
 def _tried(job: trials.Job) -> str:
     from augless.recipes import reading
     from augless.trials import spelling
@@ -112,18 +74,11 @@ def _tried(job: trials.Job) -> str:
 
 def forecast(expected: trials.Forecast) -> dict[str, Any]:
     """Return a forecast for another program."""
+    parts = ("command", "corpus", "method", "seed")
     runs = [
-        {
-            "command": run.job.command,
-            "corpus": run.job.corpus,
-            "method": run.job.method,
-            "seed": run.job.seed,
-            "purpose": run.job.purpose,
-            "tried": list(run.job.tried),
-            "seconds": run.seconds,
-            "done": run.share,
-            "note": run.note,
-        }
+        {part: getattr(run.job, part) for part in parts}
+        | {"purpose": run.job.need or run.job.purpose, "tried": list(run.job.tried)}
+        | {"seconds": run.seconds, "done": run.share, "note": run.note}
         for run in expected.runs
     ]
     return {"runs": runs, "seconds": expected.seconds, "jobs": expected.jobs}
@@ -131,11 +86,13 @@ def forecast(expected: trials.Forecast) -> dict[str, Any]:
 
 def listed(expected: trials.Forecast) -> str:
     """Return a forecast for a reader."""
+    from augless.reports.words import duration
+
     rows = [["corpus", "method", "seed", "for", "with", "", "time"]]
     for run in expected.runs:
         job = run.job
         spent = "?" if run.seconds is None else duration(run.seconds) if run.seconds else ""
-        row = [job.corpus, job.method, str(job.seed), job.purpose, _tried(job)]
+        row = [job.corpus, job.method, str(job.seed), job.need or job.purpose, _tried(job)]
         rows.append([*row, _cut(run.note, 60), spent])
     measured = [
         f"measured: {name}: {one.step:.2g} s a step ({one.steps} steps), "
@@ -143,25 +100,23 @@ def listed(expected: trials.Forecast) -> str:
         for name, one in expected.measured.items()
     ]
     whole = [f"about {duration(expected.seconds)}"] if expected.seconds else []
-    unknown = sum(run.seconds is None for run in expected.runs)
-    if unknown:
+    if unknown := sum(run.seconds is None for run in expected.runs):
         whole.append(f"{unknown} could not be measured")
-    total = f"{len(expected.runs)} runs, {expected.jobs} at once: "
-    total += ", ".join(whole) or "all done"
+    total = f"{len(expected.runs)} runs, {expected.jobs} at once: {', '.join(whole) or 'all done'}"
     return "\n".join([terminal.table(rows, left=6), *measured, total])
 
 
-def failures(found: trials.Trial) -> Iterator[str]:
+def failures(trial: trials.Trial) -> Iterator[str]:
     """Yield a line for every combination and every method that failed, with its seeds."""
     from augless.trials import spelling
 
-    for method, corpora in found.chosen.items():
+    for method, corpora in trial.chosen.items():
         for corpus, choice in corpora.items():
             for tried in choice.failed:
                 what = f"{method} with {spelling.shortened(tried.values)}, on {corpus}"
                 yield f"tuning {what} failed: {_cut(str(tried.failure))}"
     seeds: dict[tuple[str, str, str], list[str]] = {}
-    for entry in found.entries:
+    for entry in trial.entries:
         if entry.failure is not None:
             key = (entry.method, entry.corpus, _cut(str(entry.failure)))
             seeds.setdefault(key, []).append(str(entry.seed))

@@ -9,8 +9,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from augless.cli import options, terminal
 
 if TYPE_CHECKING:
@@ -18,26 +16,19 @@ if TYPE_CHECKING:
 
 
 def generate(
-    run: Annotated[Path, typer.Argument(help="A run's folder.", readable=False)],
-    source: Annotated[
-        str, typer.Argument(help="A file with one text per line; - is standard input.")
-    ] = "-",
+    run: Annotated[Path, "A run's folder."],
+    source: Annotated[str, "A file with one text per line; - is standard input."] = "-",
     overrides: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="[KEY=VALUE]...", help="How to search, such as search.size=10."),
+        list[str] | None, "How to search, such as search.size=10.", "[KEY=VALUE]..."
     ] = None,
+    *,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Where to write; else standard output.")
+        Path | None, "Where to write; else standard output.", "--output", "-o"
     ] = None,
-    scores: Annotated[
-        bool,
-        typer.Option("--scores", help="Write line number, score and text of all search.n_best."),
-    ] = False,
+    scores: Annotated[bool, "Write line number, score and text of all search.n_best."] = False,
     device: options.Device = "auto",
     threads: options.Threads = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Write a JSON object for each line.")
-    ] = False,
+    as_json: Annotated[bool, "Write a JSON object for each line.", "--json"] = False,
 ) -> None:
     """Write what a trained model answers to each line.
 
@@ -57,12 +48,9 @@ def generate(
     terminal.check_output(output)
     options.set_threads(threads)
     writer = following.writer(run, device, overrides)
-    if source == "-" and sys.stdin is None:
-        raise OSError("standard input is closed; name a file")
-    if source == "-" and sys.stdin.isatty():  # an answer to each line, not to 2,000
-        writer = dataclasses.replace(
-            writer, batching=dataclasses.replace(writer.batching, window=1)
-        )
+    if source == "-" and sys.stdin is not None and sys.stdin.isatty():
+        batching = dataclasses.replace(writer.batching, window=1)  # an answer to each line
+        writer = dataclasses.replace(writer, batching=batching)
     path = Path(source)
     total = sum(1 for _ in lines(path)) if path.is_file() else None  # a pipe is read once only
     truncated = 0
@@ -84,18 +72,14 @@ def generate(
                 file.flush()  # somebody may be waiting at the other end
     if truncated:
         longest = writer.batching.max_source
-        print(f"augless: {truncated:,} lines were cut at {longest:,} ids", file=sys.stderr)
+        terminal.say(f"{truncated:,} lines were cut at {longest:,} ids")
 
 
 def _rows(number: int, texts: list[decoding.Text], scores: bool, as_json: bool) -> Iterator[str]:
     if as_json:
+        told = ("score", "log_probability", "finished")
         hypotheses = [
-            {
-                "text": one.text,
-                "score": one.hypothesis.score,
-                "log_probability": one.hypothesis.log_probability,
-                "finished": one.hypothesis.finished,
-            }
+            {"text": one.text} | {key: getattr(one.hypothesis, key) for key in told}
             for one in texts
         ]
         yield terminal.as_json({"line": number, "hypotheses": hypotheses})

@@ -62,18 +62,18 @@ class Corpus(Knobs):
         for path in self.inputs():
             reading.check(path)
 
+    def settled(self) -> dict[str, Any]:
+        """Give its knobs, but for those that say where files are."""
+        values = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        return {name: value for name, value in values.items() if not _located(value)}
+
     def fingerprint(self) -> str:
         """Give a SHA-256 that tells whether the pairs may be other ones.
 
         Over the kind, its version, its knobs and the bytes of its files; not over where they are.
         """
-        knobs = {
-            field.name: getattr(self, field.name)
-            for field in dataclasses.fields(self)
-            if not _located(getattr(self, field.name))
-        }
         digest = hashlib.sha256()
-        for part in (type(self).__name__, self.version, knobs, self.splits()):
+        for part in (type(self).__name__, self.version, self.settled(), self.splits()):
             digest.update(json.dumps(part, sort_keys=True).encode() + b"\0")
         for path in self.inputs():
             digest.update(reading.digest(path))

@@ -18,6 +18,7 @@ from augless.models.contract import Model, State
 
 Bidirectional = Annotated[bool, "half of the encoder's units read from right to left"]
 InputFeeding = Annotated[bool, "the decoder reads its last output beside the last word"]
+Shortcut = Annotated[bool, "attention reads source words' own vectors, added to their states"]
 
 _SHUT = 1e4  # far beyond any sum of inputs of a gate: its sigmoid is 0 or 1, its gradient 0
 
@@ -34,6 +35,8 @@ class Lstm(parts.Architecture):
     ] = "general"
     bidirectional: Bidirectional = True
     input_feeding: InputFeeding = False
+    # Attention then forms at once, and not later in one run than in another (docs/log.md).
+    shortcut: Shortcut = False
     init: Annotated[float, "first weights are drawn from [-init, init]", Above(0), Below(1000)] = (
         0.1
     )
@@ -48,6 +51,10 @@ class Lstm(parts.Architecture):
             self.tie == "none" or self.embedding == self.hidden,
             f"tie={self.tie!r} needs hidden as large as embedding, "
             f"not {self.hidden} and {self.embedding}",
+        )
+        parts.require(
+            not self.shortcut or self.embedding == self.hidden,
+            f"shortcut needs hidden as large as embedding, not {self.hidden} and {self.embedding}",
         )
 
     @property
@@ -191,6 +198,7 @@ class Recurrent(Model):
     def __init__(self, knobs: Lstm, source_vocabulary: int, target_vocabulary: int) -> None:
         super().__init__()
         self.dropout, self.input_feeding = knobs.dropout, knobs.input_feeding
+        self.shortcut = knobs.shortcut
         size, hidden = knobs.embedding, knobs.hidden
         self.words = parts.Words(
             source_vocabulary,
@@ -220,13 +228,14 @@ class Recurrent(Model):
     def encode(self, source: Tensor, source_mask: Tensor) -> State:
         """Read source sentences, (B, S) ids and mask, into the state before the first word."""
         with _full_precision(source):
-            x = self._dropped(functional.embedding(source, self.words.source))
+            x = words = self._dropped(functional.embedding(source, self.words.source))
             moving: list[Tensor] = []
             for depth, layer in enumerate(self.encoder):
                 x, h, c = layer.read(self._dropped(x) if depth else x, source_mask)
                 moving += h, c
             if self.input_feeding:
                 moving.append(torch.zeros_like(moving[-1]))
+            x = x + words if self.shortcut else x
             return State(self.attention.memorise(x, source_mask), tuple(moving))
 
     def step(self, state: State, words: Tensor) -> tuple[Tensor, State]:

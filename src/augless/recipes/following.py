@@ -20,15 +20,13 @@ import torch
 from numpy.typing import NDArray
 
 from augless import augmentation, corpora, data, decoding, metrics, models, runs, text, training
-from augless.augmentation import draws
 from augless.knobs import LARGEST_SEED, Among, Knobs, Within
-from augless.recipes import boards, memory
+from augless.recipes import boards, memory, needing
 from augless.recipes.preparing import Preparation
 from augless.recipes.reading import (
     BadRecipe,
     Resolved,
     changed,
-    flat,
     hint,
     nested,
     override,
@@ -41,7 +39,6 @@ Progress = Callable[[str, int, int | None], None]
 AUGMENTED = "augmented"
 """folder of made pairs, below that of prepared corpora"""
 _CONTENT = "augment.content"
-_REVERSE = 1  # makes another seed of a seed
 
 # Knobs that change no bit of the model, or whose content is in the corpus' fingerprint: they may
 # differ when a run is resumed.
@@ -107,8 +104,12 @@ def identity(resolved: Resolved[Recipe]) -> dict[str, Any]:
     }
     if augmenter is None:  # runs of earlier versions know no such key
         values.pop("augment", None)
-    elif (content := augmenter.identity(_context(resolved))) is not None:
-        values[_CONTENT] = content
+    else:
+        content = augmenter.identity(_context(resolved))
+        if first := {name: _settled(need) for name, need in needing.others(resolved).items()}:
+            content = [content, first]
+        if content is not None:
+            values[_CONTENT] = content
     if resolved.recipe.training.start is not None:
         start = runs.Run.open(resolved.recipe.training.start)
         ended = "" if start.result is not None else f" at step {start.best().step}"
@@ -145,8 +146,7 @@ def train(
     def halt() -> bool:
         return stop() or time.monotonic() >= deadline
 
-    place = _device(device)
-    _check(resolved, place)
+    place = check(resolved, device)
     if tensorboard:
         boards.check()
     prepared = _prepared(resolved, recipe.corpus, prepared_root, workers, progress)
@@ -163,7 +163,7 @@ def train(
             on_record=on_record,
             progress=progress,
         )
-        if (before := _unfinished(needs(resolved), follow, progress)) is not None:
+        if (before := _unfinished(needing.needs(resolved), follow, progress)) is not None:
             return before, False
         corpus, needed = _enlarged(
             resolved, prepared_root, runs_root, device, workers, halt, progress
@@ -188,18 +188,22 @@ def train(
     return run, finished
 
 
-def _check(resolved: Resolved[Recipe], device: torch.device) -> None:
-    """Refuse, before any work, what this device or a model that augments cannot do."""
-    recipe = resolved.recipe
+def check(resolved: Resolved[Recipe], device: training.Device = "auto") -> torch.device:
+    """Refuse, before any work, what a device or a model that augments cannot do; return the device.
+
+    What has to be trained first is looked at too.
+    """
+    recipe, place = resolved.recipe, _device(device)
     try:
-        training.check_precision(recipe.training.precision, device)
+        training.check_precision(recipe.training.precision, place)
         if recipe.training.precision == "bfloat16" and not recipe.model.autocasts:
             raise ValueError("this model computes in float32 whatever training.precision says")
     except ValueError as error:
         raise BadRecipe(str(error)) from None
     if recipe.augment is not None:  # before hours of training something else
-        recipe.augment.check(recipe.corpus.languages)
+        needing.check(resolved)
         recipe.augment.identity(_context(resolved))
+    return place
 
 
 def _check_splits(recipe: Recipe, prepared: data.Prepared) -> None:
@@ -213,14 +217,14 @@ def _check_splits(recipe: Recipe, prepared: data.Prepared) -> None:
 
 
 def _unfinished(
-    needed: Sequence[Resolved[Recipe]],
+    needed: Mapping[str, Resolved[Recipe]],
     follow: Callable[[Resolved[Recipe]], tuple[runs.Run, bool]],
     progress: Progress,
 ) -> runs.Run | None:
     """Train what must be there first; return the run that was stopped, if one was."""
-    for need in needed:
+    for name, need in needed.items():
         source, target = need.recipe.corpus.languages
-        progress(f"training a model from {source} to {target} first", 0, None)
+        progress(f"training the {name} first, from {source} to {target}", 0, None)
         run, finished = follow(need)
         if not finished:
             return run
@@ -265,37 +269,15 @@ def _created(
 # Recipes that augment
 
 
-def needs(resolved: Resolved[Recipe]) -> tuple[Resolved[Recipe], ...]:
-    """Return the recipes of the runs that must be done before pairs can be made for this one."""
-    augmenter = resolved.recipe.augment
-    return (reverse(resolved),) if augmenter is not None and augmenter.needs_reverse else ()
+def _settled(resolved: Resolved[Recipe]) -> str:
+    """Return a short fingerprint of a recipe and its corpus, whether or not its files are here.
 
-
-def reverse(resolved: Resolved[Recipe]) -> Resolved[Recipe]:
-    """Return the recipe of the reverse direction: sides swapped, weighted plainly, another seed.
-
-    Model and training are as they are. The seed follows from the recipe's, so that runs with
-    several seeds are independent of each other in all they need.
+    A public corpus is known by its name and knobs, somebody's own files by their content.
     """
-    recipe = resolved.recipe
-    plain = training.Term().weighting
-    turned = dataclasses.replace(
-        recipe,
-        corpus=augmentation.Reversed.of(recipe.corpus),
-        augment=None,
-        text=dataclasses.replace(recipe.text, codec=None),  # which would have its sides swapped
-        terms=tuple(dataclasses.replace(term, weighting=plain) for term in recipe.terms),
-        training=dataclasses.replace(recipe.training, start=None),
-        seed=draws.number((recipe.seed, _REVERSE)),
-    )
-    origins = {k: v for k, v in resolved.origins.items() if k.startswith("corpus.")}
-    origins["corpus.name"] = (f"{resolved.values['corpus.name']} reversed", "reverse")
-    for key, value in flat(turned):
-        if not key.startswith("corpus."):
-            known = resolved.origins.get(key)
-            same = known is not None and known[0] == value
-            origins[key] = known if known is not None and same else (value, "reverse")
-    return Resolved(f"{resolved.name}-reverse", turned, origins)
+    corpus = resolved.recipe.corpus
+    if isinstance(corpus, corpora.Files):
+        return run_name(resolved, corpus.fingerprint())
+    return run_name(resolved, json.dumps(corpus.settled(), sort_keys=True))
 
 
 def augment(
@@ -310,23 +292,27 @@ def augment(
 ) -> augmentation.Augmented | None:
     """Make the pairs that a recipe adds, or find them made; None if asked to stop.
 
-    The runs that it `needs` must be done. The folder, below ``augmented``, is named after all that
+    The runs that it needs must be done. The folder, below ``augmented``, is named after all that
     decides the texts, which the weight `w` does not: recipes that differ in it share one.
     """
     recipe = resolved.recipe
     if recipe.augment is None:
         raise ValueError("this recipe has no augment")
-    chosen = dataclasses.replace(recipe.augment, w=1.0)
-    for need in needs(resolved):
-        chosen = chosen.with_reverse(home(need, prepared_root, runs_root))
+    chosen = dataclasses.replace(recipe.augment, w=1.0).with_runs(
+        {
+            name: home(need, prepared_root, runs_root)
+            for name, need in needing.needs(resolved).items()
+        }
+    )
     chosen.check(recipe.corpus.languages)
-    origin = augmentation.made_from(chosen, _context(resolved))
+    seed = recipe.seed if chosen.seeded else 0
+    origin = augmentation.made_from(chosen, dataclasses.replace(_context(resolved), seed=seed))
     name = f"{resolved.name}-{chosen.name}-{augmentation.fingerprint_of(origin)[:12]}"
     return augmentation.augment(
         chosen,
         recipe.corpus,
         prepared_root / AUGMENTED / name,
-        seed=recipe.seed,
+        seed=seed,
         workers=workers,
         writer=functools.partial(writer, device=device),
         cache=prepared_root,
@@ -376,9 +362,9 @@ def costs(
     if "small_model" in manifest:
         small = manifest["small_model"]
         found["small model"] = (small["seconds"], small["samples"])
-    for need in needs(resolved):
+    for name, need in needing.needs(resolved).items():
         result = runs.Run.open(home(need, prepared_root, runs_root)).result or {}
-        found["reverse model"] = (result.get("seconds", 0.0), result.get("samples", 0))
+        found[name] = (result.get("seconds", 0.0), result.get("samples", 0))
     return {what: {"seconds": spent, "samples": n} for what, (spent, n) in found.items()}
 
 

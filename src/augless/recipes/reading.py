@@ -74,12 +74,14 @@ class Suggestion:
 
 
 Suggest = Callable[[Mapping[str, Any]], Iterable[Suggestion]]
+Changes = Sequence[str] | Mapping[str, Any]
+"""key=value, as on a command line, or dotted keys and their values"""
 
 
 def read(
     kind: type[Kind],
     recipe: str,
-    overrides: Sequence[str],
+    overrides: Changes,
     others: Sequence[str],
     suggest: Suggest = lambda values: (),
 ) -> Resolved[Kind]:
@@ -105,18 +107,34 @@ def read(
     return resolve(kind, name, {k: v for k, v in values.items() if k not in others}, origins)
 
 
-def override(values: dict[str, Any], overrides: Sequence[str]) -> tuple[dict[str, Any], list[str]]:
-    """Return values with key=value overrides applied, and their keys."""
+def override(values: dict[str, Any], overrides: Changes) -> tuple[dict[str, Any], list[str]]:
+    """Return values with changes applied, and their keys."""
     found, keys = copy.deepcopy(values), []
     if any(one.startswith("terms.") for one in overrides):
         found.setdefault("terms", [{}])  # the default, so that another can follow it
-    for one in overrides:
-        key, equals, value = one.partition("=")
-        if not equals or not key:
-            raise BadRecipe(f"{knobs.shown(one)} is not key=value, such as text.lowercase=true")
-        _assign(found, key.split("."), toml_value(value))
+    given = overrides.items() if isinstance(overrides, Mapping) else map(_parted, overrides)
+    for key, value in given:
+        _assign(found, key.split("."), value)
         keys.append(key)
     return found, keys
+
+
+def _parted(one: str) -> tuple[str, Any]:
+    key, equals, value = one.partition("=")
+    if not equals or not key:
+        raise BadRecipe(f"{knobs.shown(one)} is not key=value, such as text.lowercase=true")
+    return key, toml_value(value)
+
+
+def spread(table: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Return tables within tables as dotted keys; a table with a name is a choice, and whole."""
+    found: dict[str, Any] = {}
+    for key, value in table.items():
+        if isinstance(value, dict) and "name" not in value:
+            found |= spread(value, f"{prefix}{key}.")
+        else:
+            found[f"{prefix}{key}"] = value
+    return found
 
 
 def written_values(overrides: Sequence[str]) -> dict[str, Any]:
@@ -287,6 +305,8 @@ def _plain(value: Any) -> Any:
     """Return a value as JSON has it."""
     if isinstance(value, tuple | list):
         return [_plain(one) for one in value]
+    if isinstance(value, Mapping):
+        return {str(key): _plain(one) for key, one in value.items()}
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
     return value if value is None or isinstance(value, bool | int | float | str) else str(value)

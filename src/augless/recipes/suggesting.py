@@ -81,8 +81,14 @@ def _open(values: Mapping[str, Any]) -> Iterator[str]:
     vocabulary = _table(_table(values.get("text")).get("vocabulary"))
     if vocabulary.get("name", "subwords") == "subwords" and _is_open(vocabulary, "size"):
         yield "text.vocabulary.size"
-    yield from (f"model.{k}" for k in _MODEL if not model or model.get(k) == AUTO)
+    # A preset is what it is.
+    preset = str(model.get("name", "")).startswith("paper-")
+    yield from (f"model.{k}" for k in _MODEL if _is_open(model, k) and not preset)
     yield from (f"training.{key}" for key in _TRAINING if _is_open(settings, key))
+    # Whoever names an optimiser means its own values; a rate alone is one of what is suggested.
+    optimizer = _table(settings.get("optimizer"))
+    if _is_open(optimizer, "name"):
+        yield from (f"training.optimizer.{k}" for k in _OPTIMIZER if _is_open(optimizer, k))
 
 
 def _is_open(table: Mapping[str, Any], key: str) -> bool:
@@ -90,8 +96,9 @@ def _is_open(table: Mapping[str, Any], key: str) -> bool:
 
 
 AUTO = "auto"
-_MODEL = ("dropout", "tie")
-_TRAINING = ("batch", "epochs", "optimizer", "patience", "per", "clip")
+_MODEL = ("dropout", "tie", "shortcut")
+_TRAINING = ("batch", "epochs", "patience", "per", "clip")
+_OPTIMIZER = ("name", "rate", "warmup", "schedule")
 
 
 def _suggested(values: Mapping[str, Any], size: Size) -> Iterator[tuple[str, Any]]:
@@ -100,24 +107,29 @@ def _suggested(values: Mapping[str, Any], size: Size) -> Iterator[tuple[str, Any
     joint = _table(values.get("text")).get("joint", True)
     yield "text.vocabulary.size", _rounded(22 * size.words**0.4, 300, 16_000)
     yield "model.dropout", _by_size(pairs, (5_000, 0.5), (20_000, 0.4), (100_000, 0.3), rest=0.2)
-    yield "model.tie", "all" if joint else "output"
+    model = _table(values.get("model"))
+    is_lstm = "lstm" in str(model.get("name", "lstm"))
+    hidden = model.get("hidden", 256)
+    square = not is_lstm or model.get("embedding", 256) == hidden
+    yield "model.tie", ("all" if joint else "output") if square else "none"
+    if is_lstm:
+        yield "model.shortcut", square
     batch = settings.get("batch", _by_size(pairs, (2_000, 8), (20_000, 16), (100_000, 32), rest=64))
     epochs = settings.get("epochs", min(20, max(6, round(75 * pairs**-0.195))))
     yield "training.batch", batch
     yield "training.epochs", epochs
     yield "training.patience", max(3, epochs // 4) if isinstance(epochs, int) else 3
-    # Of sums over sentences most steps would be clipped, and clipping cancels weights.
+    # Of sums over sentences most steps would be clipped, and clipping cancels weights. Norms per
+    # token are about 1 on real text, so that 5 clips what is far off only.
     yield "training.per", "token"
-    yield "training.clip", 1.0
+    yield "training.clip", 5.0
     by_sentences = settings.get("batch_by", "sentences") == "sentences"
     whole = isinstance(batch, int) and isinstance(epochs, int) and batch > 0
     steps = epochs * math.ceil(pairs / batch) if whole and by_sentences else 4_000
     # Attention forms early or not at all: a short warm-up to a high rate, then down to 0.
     # Narrow models take, and need, a higher one.
-    model = _table(values.get("model"))
-    hidden = model.get("hidden", 256)
     rate = 0.001
-    if "lstm" in str(model.get("name", "lstm")):
+    if is_lstm:
         rate = min(0.016, 1.024 / hidden) if isinstance(hidden, int) and hidden > 0 else 0.004
     warmup = min(1_000, max(1, steps // 20))
     yield "training.optimizer.name", "adam"

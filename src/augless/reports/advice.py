@@ -14,9 +14,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from augless import trials
 from augless.reports import answers, costs
-from augless.reports.evidence import Evidence, Study
+from augless.reports.evidence import Evidence, Verdict
+from augless.reports.words import joined
 
 ROUGH = 1.1  # times as long as another that still count as equal
 _NONE = "No method can be advised"
@@ -40,36 +40,45 @@ class Advice:
 @dataclass(frozen=True, kw_only=True)
 class _Candidate:
     method: str
-    gain: float
-    """over the baseline, so that more is better"""
     seconds: float
-    contrast: trials.Contrast | None
-    """None of the baseline"""
+    gain: float = 0.0
+    """over the baseline, so that more is better"""
+    detectable: float | None = None
+    """minimum detectable effect; None of the baseline"""
+    kind: Verdict = "open"
+    """what may be claimed of it"""
+
+    def long(self, plain: _Candidate) -> str:
+        """Say how long it took."""
+        ratio = self.seconds / plain.seconds
+        if 0.95 <= ratio < 1.05:
+            return f"about as long as {plain.method}"
+        return f"{costs.times(ratio)} times as long as {plain.method}"
 
 
-def of(found: Evidence) -> Advice | None:
+def of(evidence: Evidence) -> Advice | None:
     """Say which method to take, over all corpora; None where no cost is known."""
-    plain = found.plan.baseline
-    asked = {row.method for study in found.studies for row in study.rows if row.role == "method"}
-    if not costs.total(found, plain).seconds or not asked:
+    asked = {row.method for one in evidence.studies for row in one.rows if row.role == "method"}
+    plain = _Candidate(method=evidence.plain, seconds=costs.total(evidence, evidence.plain).seconds)
+    if not plain.seconds or not asked:
         return None
-    if why := _silent(found):
+    if why := _silent(evidence):
         return Advice(sentence=f"{_NONE}: {why}.")
-    candidates, left_out = _candidates(found, [m for m in found.plan.methods if m in asked])
-    if len(candidates) == 1:
-        return Advice(sentence=f"{_NONE}: {answers.joined(left_out)}.", left_out=left_out)
-    best = max(candidates, key=lambda one: one.gain)
-    better = [one for one in candidates if _claimed(found, one, "better")]
-    near = [
-        one
-        for one in candidates
-        if (not better if one.contrast is None else _near(found, one, best))
-    ]
+    others, left_out = _candidates(evidence, [m for m in evidence.plan.methods if m in asked])
+    if not others:
+        return Advice(sentence=f"{_NONE}: {joined(left_out)}.", left_out=left_out)
+    best = max([plain, *others], key=lambda one: one.gain)
+    better = [one for one in others if one.kind == "better"]
+    near = [*([] if better else [plain]), *(one for one in others if _near(one, best))]
     shown = [one for one in better if one in near] or better
     take, cheapest = _cheapest(shown or near, best), _cheapest(near or shown, best)
-    say = _shown if shown else _not_shown
+    if shown:
+        sentence = _shown(evidence, plain, take, best, cheapest)
+    else:
+        least = cheapest.seconds == min(one.seconds for one in (plain, *others))
+        sentence = _not_shown(evidence, plain, take, best, least)
     return Advice(
-        sentence=say(found, take, best, cheapest, candidates),
+        sentence=sentence,
         take=take.method,
         best=best.method,
         cheapest=cheapest.method,
@@ -81,130 +90,96 @@ def _cheapest(among: Sequence[_Candidate], best: _Candidate) -> _Candidate:
     """Return the cheapest; of those about as cheap the baseline, then the best."""
     shortest = min(one.seconds for one in among)
     equal = [one for one in among if one.seconds <= ROUGH * shortest]
-    return max(equal, key=lambda one: (one.contrast is None, one is best, one.gain))
+    return max(equal, key=lambda one: (one.detectable is None, one is best, one.gain))
 
 
-def _silent(found: Evidence) -> str:
+def _silent(evidence: Evidence) -> str:
     """Say why nothing can be advised at all; nothing if something can."""
-    plain, rows = found.plan.baseline, [study.baseline for study in found.studies]
+    plain, rows = evidence.plain, [study.baseline for study in evidence.studies]
     if any(row.cell.faults for row in rows):
         return f"outputs of {plain} are degenerate"
-    if not all(map(costs.whole, rows)):
+    if not all(row.whole for row in rows):
         return f"not every run of {plain} is done"
-    if all(study.silent for study in found.studies):
+    if all(study.silent for study in evidence.studies):
         return "the models have learnt too little to be compared"
-    contrasts = [row.baseline for row in found.overall.values() if row.baseline]
+    contrasts = [row.baseline for row in evidence.overall.values() if row.baseline]
     if contrasts and not any(one.of_methods for one in contrasts):
         return "one seed says nothing about a method"
     return ""
 
 
 def _candidates(
-    found: Evidence, methods: Sequence[str]
+    evidence: Evidence, methods: Sequence[str]
 ) -> tuple[list[_Candidate], tuple[str, ...]]:
-    """Return the baseline and the methods to choose among, and why others are left out."""
-    plain = found.plan.baseline
-    seconds = costs.total(found, plain).seconds
-    listed = [_Candidate(method=plain, gain=0.0, seconds=seconds, contrast=None)]
-    out = []
+    """Return the methods to choose among beside the baseline, and why others are left out."""
+    listed, out = [], []
     for method in methods:
-        contrast = found.overall[method].baseline
-        rows = [row for study in found.studies if (row := study.row(method)) is not None]
-        spent = costs.total(found, method).seconds
+        contrast, rows = evidence.overall[method].baseline, evidence.rows(method)
+        spent = costs.total(evidence, method).seconds
         if any(row.cell.faults for row in rows) or (contrast is not None and contrast.fault):
             out.append(f"outputs of {method} are degenerate")
-        elif not all(map(costs.whole, rows)) or not spent:
+        elif not all(row.whole for row in rows) or not spent:
             out.append(f"not every run of {method} is done")
-        elif contrast is None or contrast.corpora < len(found.studies):
-            out.append(f"{method} cannot be compared with {plain}")
+        elif contrast is None or contrast.corpora < len(evidence.studies):
+            out.append(f"{method} cannot be compared with {evidence.plain}")
         else:
-            gain = _study(found).gain(contrast.difference)
-            listed.append(_Candidate(method=method, gain=gain, seconds=spent, contrast=contrast))
+            effect = 0.0 if contrast.alike else contrast.test.minimum_detectable_effect
+            one = _Candidate(
+                method=method,
+                seconds=spent,
+                gain=evidence.telling.gain(contrast.difference),
+                detectable=effect,
+                kind=evidence.verdict(contrast),
+            )
+            listed.append(one)
     return listed, tuple(out)
 
 
-def _study(found: Evidence) -> Study:
-    return next(study for study in found.studies if not study.silent)
-
-
-def _claimed(found: Evidence, one: _Candidate, kind: answers.Verdict) -> bool:
-    return one.contrast is not None and answers.overall(found, one.contrast) == kind
-
-
-def _detectable(one: _Candidate, best: _Candidate) -> float:
-    """Return the minimum detectable effect of what is compared with the best."""
-    contrast = best.contrast or one.contrast
-    assert contrast is not None  # there is one baseline
-    return 0.0 if contrast.alike else contrast.test.minimum_detectable_effect
-
-
-def _near(found: Evidence, one: _Candidate, best: _Candidate) -> bool:
+def _near(one: _Candidate, best: _Candidate) -> bool:
     """Tell whether a method is as good as the best, as far as can be told."""
-    if one is best:
-        return True
-    worse = _claimed(found, one, "worse")
-    return not worse and best.gain - one.gain <= _detectable(one, best)
+    effect = one.detectable if best.detectable is None else best.detectable
+    return one is best or (one.kind != "worse" and best.gain - one.gain <= (effect or 0.0))
 
 
 def _not_shown(
-    found: Evidence,
-    take: _Candidate,
-    best: _Candidate,
-    cheapest: _Candidate,
-    candidates: Sequence[_Candidate],
+    evidence: Evidence, plain: _Candidate, take: _Candidate, best: _Candidate, least: bool
 ) -> str:
     """Say what to take where nothing is shown to beat the baseline."""
-    plain, study = candidates[0], _study(found)
-    least = cheapest.seconds == min(one.seconds for one in candidates)
     cheap = "it is the cheapest" if least else "nothing as good is clearly cheaper"
     said = f"Take {take.method}: nothing is shown to be better, and {cheap}."
     if take is not plain:
-        return f"{said} It took {_long(take, plain)}."
-    if best is plain or best.gain <= 0:
+        return f"{said} It took {take.long(plain)}."
+    if best.gain <= 0:
         return said
-    effect = answers.amount(study, _detectable(plain, best))
+    gain, effect = (
+        answers.amount(evidence.telling, v or 0.0) for v in (best.gain, best.detectable)
+    )
     return (
-        f"{said} {best.method} has the best mean, by {answers.amount(study, best.gain)} "
-        f"{study.unit}, but the minimum detectable effect is {effect}; it took "
-        f"{_long(best, plain)}."
+        f"{said} {best.method} has the best mean, by {gain} {evidence.telling.unit}, but the "
+        f"minimum detectable effect is {effect}; it took {best.long(plain)}."
     )
 
 
 def _shown(
-    found: Evidence,
+    evidence: Evidence,
+    plain: _Candidate,
     take: _Candidate,
     best: _Candidate,
     cheapest: _Candidate,
-    candidates: Sequence[_Candidate],
 ) -> str:
     """Say what to take where something is shown to beat the baseline."""
-    plain, study = candidates[0], _study(found)
-    effect = f"{answers.amount(study, _detectable(plain, best))} {study.unit}"
-    within = f"is within the minimum detectable effect ({effect}) of"
-    if take is best:
-        why = f"it is shown to beat {plain.method} and has the best mean"
-    else:
-        why = f"it is shown to beat {plain.method} and {within} {best.method}, the best mean"
-    said = f"Take {take.method}: {why}; it took {_long(take, plain)}{_but(found, take)}."
+    study, beats = evidence.telling, f"shown to beat {plain.method}"
+    effect = f"{answers.amount(study, best.detectable or 0.0)} {study.unit}"
+    within = f"is within the minimum detectable effect ({effect}) of {best.method}"
+    why = "has the best mean" if take is best else f"{within}, the best mean"
+    name = evidence.plan.control_of(take.method)
+    control = evidence.overall[take.method].control
+    but = ""  # a gain that may be a learning rate's
+    if control and name and evidence.plan.methods[name].matches == take.method:
+        beaten = evidence.verdict(control) == "better"
+        but = "" if beaten else f", and is not shown to beat its control {name}"
+    said = f"Take {take.method}: it is {beats} and {why}; it took {take.long(plain)}{but}."
     if cheapest is take:
         return said
-    near = "has the best mean" if cheapest is best else f"{within} {best.method}"
-    return (
-        f"{said} {cheapest.method} is cheaper and {near}, but is not shown to beat {plain.method}."
-    )
-
-
-def _long(mine: _Candidate, theirs: _Candidate) -> str:
-    ratio = mine.seconds / theirs.seconds
-    if 0.95 <= ratio < 1.05:
-        return f"about as long as {theirs.method}"
-    return f"{costs.times(ratio)} times as long as {theirs.method}"
-
-
-def _but(found: Evidence, take: _Candidate) -> str:
-    """Say that a gain may be a learning rate's."""
-    control, name = found.overall[take.method].control, found.plan.control_of(take.method)
-    matched = name is not None and found.plan.methods[name].matches == take.method
-    if control is None or not matched or answers.overall(found, control) == "better":
-        return ""
-    return f", and is not shown to beat its control {name}"
+    near = "has the best mean" if cheapest is best else within
+    return f"{said} {cheapest.method} is cheaper and {near}, but is not {beats}."

@@ -9,21 +9,18 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 from augless import metrics, trials
-from augless.reports import charts, treatments
-from augless.reports.evidence import Evidence, Row, Study
-from augless.trials import summary
+from augless.reports import words
+from augless.reports.evidence import FAINT, MARKS, Evidence, Row, Study
+from augless.reports.words import joined, probability
 
-Verdict = Literal["better", "worse", "open"]
 COMMAND = "augless trial PLAN"  # where nobody knows what a trial was started by
 MOST_SEEDS = 40  # that a command suggests
 _LEFT = re.compile(r"\d+ of \d+ seeds left$")  # warnings of what the page counts itself
 _ALIKE = "no sentence differs in its score"
-_MARKS = {"better": "▲", "worse": "▼", "open": ""}
 _TESTS = {
     "two-way": "by a two-way model of methods and seeds",
     "paired-t": "by a paired t test over seeds",
@@ -41,14 +38,14 @@ class Command:
     line: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Answer:
     """What a trial found."""
 
     sentence: str
-    numbers: tuple[str, ...]
+    numbers: tuple[str, ...] = ()
     """what it rests on"""
-    method: str | None
+    method: str | None = None
     """the method in question"""
     by_corpus: tuple[str, ...] = ()
     """what else must be said of methods, corpus by corpus"""
@@ -62,184 +59,144 @@ class Answer:
         return (*self.by_corpus, *self.general)
 
 
-def of(found: Evidence) -> Answer:
+def of(evidence: Evidence) -> Answer:
     """Say what a trial found, for any outcome, and what its makers and its summary warn of."""
-    said = _answer(found)
-    warnings = [warning for warning in found.table.warnings if not _LEFT.search(warning)]
-    unfinished = _unfinished(found.studies)
-    notes = [*said.general, *unfinished, *map(_ended, warnings), *map(_ended, found.trial.notes)]
-    return dataclasses.replace(said, general=tuple(dict.fromkeys(notes)))
+    warnings = [warning for warning in evidence.table.warnings if not _LEFT.search(warning)]
+    ended = [
+        w if w.endswith((".", "!", "?")) else f"{w}." for w in (*warnings, *evidence.trial.notes)
+    ]
+    notes = dict.fromkeys([*_unfinished(evidence), *ended])
+    return dataclasses.replace(_answer(evidence), general=tuple(notes))
 
 
-def _answer(found: Evidence) -> Answer:
-    studies, primary = found.studies, found.plan.primary
-    comparable = [study for study in studies if study.candidates]
+def _answer(evidence: Evidence) -> Answer:
+    primary = evidence.plan.primary
+    comparable = [study for study in evidence.studies if study.candidates]
     if not comparable or primary is None:
-        return Answer(_nothing(studies), (), None)
-    mute = [study for study in comparable if study.silent]
-    commands = _by_characters(found) if mute else ()
-    if len(mute) == len(comparable):
-        seen = [line for study in mute for line in _why_silent(study)]
-        return Answer(_unlearnt(mute), tuple(dict.fromkeys(seen)), primary, commands=commands)
-    contrast = found.overall[primary].baseline
-    learnt = [study for study in comparable if study not in mute]
-    notes = [f"On {study.corpus}: {line}" for study in mute for line in _why_silent(study)]
-    notes += [*_each(found, learnt), *_faults(learnt), *_caveats(learnt, primary)]
-    notes += [*_others(found, learnt), *_rivals(learnt, primary), *_weak(learnt)]
-    if contrast is None:
-        sentence = f"There is no answer yet: {primary} cannot be compared with {_plain(found)}."
-        return Answer(sentence, (), primary, tuple(notes), (), commands)
-    sentence, numbers = _sentence(found, primary), _numbers(found, primary, contrast)
-    commands = (*commands, *_more_seeds(found, contrast))
-    return Answer(sentence, numbers, primary, tuple(dict.fromkeys(notes)), (), commands)
-
-
-def verdict(study: Study, contrast: trials.Contrast) -> Verdict:
-    """Say whether a difference may be claimed, and in which direction."""
-    if not contrast.claimed or study.silent:
-        return "open"
-    return "better" if study.gain(contrast.difference) > 0 else "worse"
-
-
-def mark(study: Study, contrast: trials.Contrast) -> str:
-    """Return the sign of a claim."""
-    return _MARKS[verdict(study, contrast)]
-
-
-def overall(found: Evidence, contrast: trials.Contrast) -> Verdict:
-    """Say the same of a difference over all corpora."""
-    if all(study.silent for study in found.studies):
-        return "open"
-    spoken = next(study for study in found.studies if not study.silent)
-    return verdict(spoken, contrast)
-
-
-def overall_mark(found: Evidence, contrast: trials.Contrast) -> str:
-    """Return the sign of a claim over all corpora."""
-    return _MARKS[overall(found, contrast)]
+        return Answer(sentence=_nothing(evidence.studies))
+    silent = [study for study in comparable if study.silent]
+    learnt = [study for study in comparable if not study.silent]
+    commands = [*_by_characters(evidence)] if silent else []
+    notes: tuple[str, ...] = ()
+    if not learnt:
+        seen = dict.fromkeys(line for study in silent for line in _why_silent(study))
+        sentence, numbers = _unlearnt(silent), tuple(seen)
+    else:
+        contrast = evidence.overall[primary].baseline
+        sentence = _sentence(evidence, primary, contrast)
+        numbers = tuple(_numbers(evidence, primary, contrast)) if contrast else ()
+        commands += _more_seeds(evidence, contrast) if contrast else ()
+        notes = tuple(dict.fromkeys(_notes(evidence, primary, silent, learnt)))
+    return Answer(
+        sentence=sentence,
+        numbers=numbers,
+        method=primary,
+        by_corpus=notes,
+        commands=tuple(commands),
+    )
 
 
 def amount(study: Study, value: float) -> str:
     """Write the size of a difference with as many digits as it deserves."""
+    return words.fixed(abs(value), _digits(study, value))
+
+
+def _signed(study: Study, value: float) -> str:
+    return words.signed(value, _digits(study, value))
+
+
+def _digits(study: Study, value: float) -> int:
     scale = abs(study.baseline.cell.mean or 1.0)
     digits = 1 if scale >= 10 else 2 if scale >= 1 else 3
     # Something is not written as nothing; of less than a millionth there is only rounding.
     while digits < 6 and value and round(abs(value), digits) == 0:
         digits += 1
-    return f"{abs(value):.{digits}f}"
+    return digits
 
 
-def interval(study: Study, test: metrics.Difference) -> str:
-    """Write the ends of the 95 % interval."""
-    low, high = (_signed(study, end) for end in (test.low, test.high))
-    return f"95 % interval {low} to {high}"
+def _interval(study: Study, test: metrics.Difference) -> str:
+    return f"95 % interval {_signed(study, test.low)} to {_signed(study, test.high)}"
 
 
-def probability(p: float) -> str:
-    """Write a p-value; one that is not the level is not rounded to it."""
-    if p < 0.001 or p >= 0.1:
-        return "p < 0.001" if p < 0.001 else f"p = {p:.2f}"
-    digits = 1
-    while float(text := f"{p:.{digits}g}") == summary.LEVEL != p:
-        digits += 1
-    return f"p = {text}"
+def _measured(study: Study, contrast: trials.Contrast) -> str:
+    """Write a difference with its interval and its p."""
+    size = f"{_signed(study, contrast.difference)} {study.unit}"
+    return f"{size} ({_interval(study, contrast.test)}, {probability(contrast.corrected_p)})"
 
 
-def joined(parts: Sequence[str]) -> str:
-    """Return a list as one reads it out."""
-    return " and ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)
+# The sentence, in plain words, without a number
 
 
-# The sentence
-
-
-def _plain(found: Evidence) -> str:
-    return found.plan.baseline
-
-
-def _sentence(found: Evidence, primary: str) -> str:
-    """Say it in plain words, without a number."""
-    row, plain = found.overall[primary], _plain(found)
-    contrast = row.baseline
-    assert contrast is not None  # whoever calls has looked
+def _sentence(evidence: Evidence, primary: str, contrast: trials.Contrast | None) -> str:
+    plain = evidence.plain
+    if contrast is None:
+        return f"There is no answer yet: {primary} cannot be compared with {plain}."
     where = f" over {contrast.corpora} corpora" if contrast.corpora > 1 else ""
-    if len(found.studies) > 1 and contrast.corpora == 1:
-        where = f" on {_only(found, primary)}, the only corpus with an answer"
+    if len(evidence.studies) > 1 and contrast.corpora == 1:
+        rows = ((study, study.row(primary)) for study in evidence.studies)
+        only = next(study.corpus for study, row in rows if row is not None and row.baseline)
+        where = f" on {only}, the only corpus with an answer"
     if contrast.fault:
         return f"There is no answer: outputs of {primary} or {plain} are degenerate."
     if not contrast.of_methods:
         return "There is no answer about the method: one seed says nothing about it."
     if contrast.alike:
         return f"{primary} does not differ from {plain}{where}: {_ALIKE}."
-    kind = overall(found, contrast)
+    kind = evidence.verdict(contrast)
     if kind == "open":
         return f"{primary} is not shown to differ from {plain}{where}."
     if kind == "worse":
         return f"{primary} is worse than {plain}{where}."
-    return f"{primary} beats {plain}{where}{_beside_control(found, row)}."
+    return f"{primary} beats {plain}{where}{_beside_control(evidence, primary)}."
 
 
-def _only(found: Evidence, primary: str) -> str:
-    rows = ((study, study.row(primary)) for study in found.studies)
-    return next(study.corpus for study, row in rows if row is not None and row.baseline)
-
-
-def _beside_control(found: Evidence, row: trials.Row) -> str:
+def _beside_control(evidence: Evidence, method: str) -> str:
     """Say whether a gain is more than a learning rate's; only its own control can tell."""
-    name = found.plan.control_of(row.method)
-    if row.control is None or name is None:
+    name, contrast = evidence.plan.control_of(method), evidence.overall[method].control
+    if contrast is None or name is None:
         return ""
-    own = "its control " if found.plan.methods[name].matches == row.method else ""
-    kind = overall(found, row.control)
-    if kind == "better":
-        return f", and {own}{name} too"
-    if kind == "worse":
-        return f", but {own}{name} does better still"
-    return f", but is not shown to beat {own}{name}"
+    own = "its control " if evidence.plan.methods[name].matches == method else ""
+    return {
+        "better": f", and {own}{name} too",
+        "worse": f", but {own}{name} does better still",
+        "open": f", but is not shown to beat {own}{name}",
+    }[evidence.verdict(contrast)]
 
 
-def _numbers(found: Evidence, primary: str, contrast: trials.Contrast) -> tuple[str, ...]:
-    """Say what the sentence rests on."""
-    study = next(study for study in found.studies if not study.silent)
-    seeds = len(found.plan.seeds)
+# What it rests on
+
+
+def _numbers(evidence: Evidence, primary: str, contrast: trials.Contrast) -> Iterator[str]:
+    """Yield the differences, and what could have been seen."""
+    study, plain, test = evidence.telling, evidence.plain, _TESTS[contrast.test.test]
     if not contrast.of_methods:
-        return (
-            f"The one model of {primary} is {_measured(study, contrast)} from that of "
-            f"{_plain(found)}, {_TESTS['sentences']}: other seeds would give other models.",
+        yield (
+            f"The one model of {primary} is {_measured(study, contrast)} from that of {plain}, "
+            f"{test}: other seeds would give other models."
         )
-    tested = f"{seeds} seeds, {_TESTS[contrast.test.test]}"
-    if contrast.corpora > 1:
-        tested = f"{seeds} seeds on {contrast.corpora} corpora, {_TESTS[contrast.test.test]}"
-    lines = [f"{_measured(study, contrast)} against {_plain(found)} ({tested})."]
-    row = found.overall[primary]
-    if row.control is not None:
-        name = found.plan.control_of(primary)
-        lines.append(f"{_measured(study, row.control)} against {name}.")
-    lines[-1] += _step_size(found, study, primary)
-    if contrast.likely is not None:
-        lines.append(_on_like(study, contrast.likely))
+        return
+    where = f" on {contrast.corpora} corpora" if contrast.corpora > 1 else ""
+    tested = f"{len(evidence.plan.seeds)} seeds{where}, {test}"
+    line = f"{_measured(study, contrast)} against {plain} ({tested})."
+    if (control := evidence.overall[primary].control) is not None:
+        yield line
+        line = f"{_measured(study, control)} against {evidence.plan.control_of(primary)}."
+    yield line + _step_size(evidence, study.row(primary), contrast)
+    if (likely := contrast.likely) is not None:
+        size = f"{_signed(study, likely.mean.estimate)} {study.unit}"
+        yield (
+            f"{size} ({_interval(study, likely.mean)}) on corpora like these, by random effects: "
+            f"true effects vary by {amount(study, likely.between)} between corpora."
+        )
     if not contrast.alike:
-        lines.append(_detectable(found, study, contrast))
-    return tuple(lines)
+        effect = f"{amount(study, contrast.test.minimum_detectable_effect)} {study.unit}"
+        said = f"Minimum detectable effect: {effect}, which 4 such trials of 5 would find."
+        yield f"{said} {needed(evidence)}".rstrip()
 
 
-def _measured(study: Study, contrast: trials.Contrast) -> str:
-    """Write a difference with its interval and its p."""
-    size = f"{_signed(study, contrast.difference)} {study.unit}"
-    return f"{size} ({interval(study, contrast.test)}, {probability(contrast.corrected_p)})"
-
-
-def _on_like(study: Study, found: metrics.RandomEffects) -> str:
-    """Say what is to be expected on other corpora."""
-    size = f"{_signed(study, found.mean.estimate)} {study.unit} ({interval(study, found.mean)})"
-    apart = f"true effects vary by {amount(study, found.between)} between corpora"
-    return f"{size} on corpora like these, by random effects: {apart}."
-
-
-def _step_size(found: Evidence, study: Study, primary: str) -> str:
+def _step_size(evidence: Evidence, row: Row | None, contrast: trials.Contrast) -> str:
     """Say that a gain may be a learning rate's, where no control of its own can tell."""
-    row, contrast = study.row(primary), found.overall[primary].baseline
-    gains = contrast is not None and overall(found, contrast) == "better"
+    gains = evidence.verdict(contrast) == "better"
     if row is None or not row.weighs or not gains or (row.matched and row.control):
         return ""
     missing = "its control has no result to compare with"
@@ -247,23 +204,15 @@ def _step_size(found: Evidence, study: Study, primary: str) -> str:
     return f" As {missing}, the gain may be a change of step size and no more."
 
 
-def _detectable(found: Evidence, study: Study, contrast: trials.Contrast) -> str:
-    """Say the minimum detectable effect, and what it takes to see something worth it."""
-    effect = amount(study, contrast.test.minimum_detectable_effect)
-    said = f"Minimum detectable effect: {effect} {study.unit}, which 4 such trials of 5 would find"
-    return f"{said}. {needed(found)}".rstrip()
-
-
-def needed(found: Evidence, corpus: str | None = None) -> str:
+def needed(evidence: Evidence, corpus: str | None = None) -> str:
     """Say how many seeds would show something worth it, on one corpus or on each."""
-    wanted = found.table.needed
-    wanted = wanted if corpus is None else {c: n for c, n in wanted.items() if c == corpus}
+    wanted = {c: n for c, n in evidence.table.needed.items() if corpus in (None, c)}
     if not wanted:
         return ""
-    study = found.study(next(iter(wanted)))
-    effect = f"{amount(study, next(iter(wanted.values())).effect)} {study.unit}"
+    study = evidence.study(next(iter(wanted)))
+    effect = f"{amount(study, wanted[study.corpus].effect)} {study.unit}"
     counts = sorted(one.seeds for one in wanted.values() if one.seeds is not None)
-    where = "" if len(found.studies) == 1 else " on one corpus alone"
+    where = "" if len(evidence.studies) == 1 else " on one corpus alone"
     if not counts:
         return f"No number of seeds would show {effect}{where}: the test set is too small."
     span = f"{counts[0]}" if counts[0] == counts[-1] else f"{counts[0]} to {counts[-1]}"
@@ -274,115 +223,78 @@ def needed(found: Evidence, corpus: str | None = None) -> str:
 # Further notes
 
 
-def _each(found: Evidence, studies: Sequence[Study]) -> list[str]:
-    """Say how the primary method does on each of several corpora."""
-    if len(found.studies) == 1:
-        return []
-    lines = []
-    for study in studies:
-        row = study.row(found.plan.primary)
-        if row is None or row.baseline is None:
-            continue
-        one = row.baseline
-        said = _ALIKE if one.alike else f"{_measured(study, one)} {mark(study, one)}".rstrip()
-        lines.append(f"{row.method} on {study.corpus}: {said}.")
-    return lines
+def _notes(
+    evidence: Evidence, primary: str, silent: Sequence[Study], learnt: Sequence[Study]
+) -> Iterator[str]:
+    """Yield what else must be said of methods."""
+    for study in silent:
+        yield from (f"On {study.corpus}: {line}" for line in _why_silent(study))
+    for study in learnt if len(evidence.studies) > 1 else ():
+        row = study.row(primary)
+        if row is not None and (one := row.baseline) is not None:
+            said = f"{_measured(study, one)} {MARKS[study.verdict(one)]}".rstrip()
+            yield f"{primary} on {study.corpus}: {_ALIKE if one.alike else said}."
+    yield from _others(evidence, learnt[0])
+    for study in learnt:
+        where = f" on {study.corpus}" if len(learnt) > 1 else ""
+        yield from _caveats(study, primary, where)
+        yield from _weak(study, where)
 
 
-def _others(found: Evidence, studies: Sequence[Study]) -> list[str]:
-    """Say what else may be claimed, over all corpora."""
-    plain, primary = _plain(found), found.plan.primary
-    study, lines = studies[0], []
-    for kind, words in (("better", "is beaten by"), ("worse", "is better than")):
+def _others(evidence: Evidence, study: Study) -> Iterator[str]:
+    """Yield what else may be claimed, over all corpora."""
+    for kind, verb in (("better", "is beaten by"), ("worse", "is better than")):
         claims = []
-        for method, row in found.overall.items():
-            known = study.row(method)
-            if method == primary or known is None or known.role != "method" or not row.baseline:
-                continue
-            if overall(found, row.baseline) == kind:
+        for method, row in evidence.overall.items():
+            known, one = study.row(method), row.baseline
+            if known and known.role == "method" and method != evidence.plan.primary and one:
                 weighs = "" if known.weighs else "; it weighs no samples"
-                claims.append(f"{method}, {_measured(study, row.baseline)}{weighs}")
+                said = f"{method}, {_measured(study, one)}{weighs}"
+                claims += [said] if evidence.verdict(one) == kind else []
         if claims:
-            lines.append(f"{plain} {words} {joined(claims)}.")
-    return lines
+            yield f"{evidence.plain} {verb} {joined(claims)}."
 
 
-def _rivals(studies: Sequence[Study], primary: str) -> list[str]:
-    """Say where a method that weighs no samples seems better than the one in question."""
-    found = []
-    for study in studies:
-        best, contrast = max(study.candidates, key=lambda pair: study.gain(pair[1].difference))
-        ours, gain = study.row(primary), study.gain(contrast.difference)
-        if ours and ours.weighs and not best.weighs and gain > 0 and not contrast.claimed:
-            found.append(
-                f"Most is gained{_where(study, studies)} by {best.method}, which weighs no "
-                f"samples: {_measured(study, contrast)}, not claimed."
-            )
-    return found
+def _caveats(study: Study, primary: str, where: str) -> Iterator[str]:
+    """Yield what else a difference may be on a corpus, and how faint a treatment was."""
+    for row in study.rows:
+        for seed, fault in list(row.cell.faults.items())[:1]:
+            yield f"Nothing is claimed of {row.method}{where}: {fault} (seed {seed})."
+    plain, ours = study.baseline, study.row(primary)
+    if study.near_zero(plain):
+        has = f"{plain.method} has a {study.unit} near 0{where} ({_scored(plain)})"
+        yield f"{has}, where it says little."
+    if ours is None or ours.baseline is None or not ours.weighs:
+        return
+    if ours.besides:
+        yield (
+            f"{primary} differs from {plain.method} in more than its weights{where}: what they do "
+            "is only a part of the difference."
+        )
+    spread = ours.treatment.spread
+    if spread is not None and spread < FAINT:
+        varied = f"weights of {primary} vary by {spread:.1%} of their mean"
+        yield f"The treatment was faint{where}: {varied}."
+    best, contrast = max(study.candidates, key=lambda pair: study.gain(pair[1].difference))
+    if not best.weighs and study.gain(contrast.difference) > 0 and not contrast.claimed:
+        rival = f"{best.method}, which weighs no samples"
+        yield f"Most is gained{where} by {rival}: {_measured(study, contrast)}, not claimed."
 
 
-def _caveats(studies: Sequence[Study], primary: str) -> list[str]:
-    """Say what else a difference of the method in question may be, and how faint it was."""
-    notes = []
-    for study in studies:
-        plain, where, row = study.baseline, _where(study, studies), study.row(primary)
-        if study.near_zero(plain):
-            notes.append(
-                f"{plain.method} has a {study.unit} near 0{where} ({_scored(plain)}), where it "
-                "says little."
-            )
-        if row is None or row.baseline is None:
-            continue
-        if row.weighs and row.besides:
-            notes.append(
-                f"{primary} differs from {plain.method} in more than its weights{where}: what "
-                "they do is only a part of the difference."
-            )
-        spread = row.treatment.spread
-        if row.weighs and spread is not None and spread < treatments.FAINT:
-            notes.append(
-                f"The treatment was faint{where}: weights of {primary} vary by {spread:.1%} of "
-                "their mean."
-            )
-    return list(dict.fromkeys(notes))
-
-
-def _weak(studies: Sequence[Study]) -> list[str]:
-    """Say which terms hardly reach the gradient, and where clipping undoes weights."""
+def _weak(study: Study, where: str) -> Iterator[str]:
+    """Yield which terms hardly reach the gradient, and where clipping undoes weights."""
     from augless.training import cautions  # late: it loads torch
 
-    notes = []
-    for study in studies:
-        where = _where(study, studies)
-        notes += [
-            f"Term {place + 1} of {row.method} makes only {share:.2%} of the gradient{where}: it "
-            "is hardly trained."
-            for row in study.rows
-            for place, share in enumerate(row.treatment.shares)
-            if share is not None and share < cautions.WEAK
-        ]
-        shares = {row.method: row.treatment.clipped or 0.0 for row in study.rows if row.weighs}
-        often = [method for method, share in shares.items() if share > cautions.OFTEN]
-        if often:
-            notes.append(
-                f"{max(shares.values()):.0%} of the steps of {joined(often)} were clipped{where}, "
-                "which undoes what the weights of a batch have in common."
-            )
-    return notes
-
-
-def _faults(studies: Sequence[Study]) -> list[str]:
-    """Say which outputs are degenerate."""
-    return [
-        f"Nothing is claimed of {row.method}{_where(study, studies)}: {fault} (seed {seed})."
-        for study in studies
-        for row in study.rows
-        for seed, fault in list(row.cell.faults.items())[:1]
-    ]
-
-
-def _where(study: Study, studies: Sequence[Study]) -> str:
-    return f" on {study.corpus}" if len(studies) > 1 else ""
+    for row in study.rows:
+        for place, share in enumerate(row.treatment.shares, 1):
+            if share is not None and share < cautions.WEAK:
+                makes = f"Term {place} of {row.method} makes only {share:.2%} of the gradient"
+                yield f"{makes}{where}: it is hardly trained."
+    shares = {row.method: row.treatment.clipped or 0.0 for row in study.rows if row.weighs}
+    often = [method for method, share in shares.items() if share > cautions.OFTEN]
+    if often:
+        clipped = f"{max(shares.values()):.0%} of the steps of {joined(often)} were clipped"
+        yield f"{clipped}{where}, which undoes what the weights of a batch have in common."
 
 
 # Models that have not learnt
@@ -405,62 +317,53 @@ def _why_silent(study: Study) -> list[str]:
         for row in study.rows
         for seed, fault in list(row.cell.faults.items())[:1]
     ]
-    seen = faults or [f"{study.baseline.method} has a {study.unit} of {_scored(study.baseline)}."]
     advice = f"{metrics.ADVICE[0].upper()}{metrics.ADVICE[1:]}."
-    if not faults:
-        advice = (
-            f"A {study.unit} near 0 may mean that the models have hardly learnt anything, or that "
-            f"the sentences are too short or too free for it. {advice}"
-        )
-    return [*seen, advice]
+    if faults:
+        return [*faults, advice]
+    return [
+        f"{study.baseline.method} has a {study.unit} of {_scored(study.baseline)}.",
+        f"A {study.unit} near 0 may mean that the models have hardly learnt anything, or that the "
+        f"sentences are too short or too free for it. {advice}",
+    ]
 
 
 # What to do next
 
 
-def _by_characters(found: Evidence) -> tuple[Command, ...]:
-    if not found.plan.metric.startswith("bleu"):
-        return ()
-    line = f"{found.trial.command or COMMAND} metric=chrf"
-    return (Command("Compare by characters instead", line),)
+def _by_characters(evidence: Evidence) -> Iterator[Command]:
+    if evidence.plan.metric.startswith("bleu"):
+        line = f"{evidence.trial.command or COMMAND} metric=chrf"
+        yield Command("Compare by characters instead", line)
 
 
-def _more_seeds(found: Evidence, contrast: trials.Contrast) -> tuple[Command, ...]:
+def _more_seeds(evidence: Evidence, contrast: trials.Contrast) -> Iterator[Command]:
     """Suggest as many seeds as would show something worth it, where nothing is shown yet."""
-    now, plan = len(found.plan.seeds), found.plan
-    if contrast.claimed or contrast.alike or contrast.fault:
-        return ()
-    counts = [one.seeds for one in found.table.needed.values() if one.seeds is not None]
+    seeds = list(evidence.plan.seeds)
+    counts = [one.seeds for one in evidence.table.needed.values() if one.seeds is not None]
     wanted = max(3, min(counts, default=3))
-    if not now < wanted <= MOST_SEEDS:
-        return ()
-    unused = (seed for seed in range(1, 10 * MOST_SEEDS) if seed not in plan.seeds)
-    seeds = [*plan.seeds, *(next(unused) for _ in range(wanted - now))]
-    line = f"{found.trial.command or COMMAND} seeds=[{','.join(map(str, seeds))}]"
-    return (Command(f"Train {wanted - now} more seeds; what is done counts", line),)
+    told = contrast.claimed or contrast.alike or contrast.fault
+    if not told and len(seeds) < wanted <= MOST_SEEDS:
+        unused = [seed for seed in range(1, 2 * MOST_SEEDS) if seed not in seeds]
+        more = unused[: wanted - len(seeds)]
+        line = f"{evidence.trial.command or COMMAND} seeds=[{','.join(map(str, seeds + more))}]"
+        yield Command(f"Train {len(more)} more seeds; what is done counts", line)
 
 
 # What is missing
 
 
-def _unfinished(studies: Sequence[Study]) -> list[str]:
-    """Say what failed and what is missing."""
-    notes = []
-    rows = [row for study in studies for row in study.rows]
-    failed = sum(len(row.failures) for row in rows)
-    waiting = sum(row.waiting for row in rows)
-    total = sum(len(study.records[row.method]) for study in studies for row in study.rows)
-    total += failed + waiting
+def _unfinished(evidence: Evidence) -> Iterator[str]:
+    """Yield what failed and what is missing."""
+    rows = [row for study in evidence.studies for row in study.rows]
+    failed, waiting = sum(len(row.failures) for row in rows), sum(row.waiting for row in rows)
+    total = len(rows) * len(evidence.plan.seeds)
     if failed:
         who = joined(list(dict.fromkeys(row.method for row in rows if row.failures)))
-        notes.append(
-            f"{failed} of {total} runs failed ({who}); a method is compared only where every "
-            "seed is done."
-        )
+        runs = f"{failed} of {total} runs failed ({who})"
+        yield f"{runs}; a method is compared only where every seed is done."
     if waiting:
         verb = "is" if waiting == 1 else "are"
-        notes.append(f"{waiting} of {total} runs {verb} not done yet: this is provisional.")
-    return notes
+        yield f"{waiting} of {total} runs {verb} not done yet: this is provisional."
 
 
 def _nothing(studies: Sequence[Study]) -> str:
@@ -474,28 +377,14 @@ def _nothing(studies: Sequence[Study]) -> str:
     if not methods:
         only = "the only method" if len(rows) == len(studies) else "alone with controls"
         return f"There is nothing to compare with: {plain} is {only}."
-    if all(not study.baseline.cell.values for study in studies):
+    if not any(study.baseline.cell.values for study in studies):
         return f"There is no answer yet: {plain}, with which all is compared, has no result."
-    if all(not study.metric.additive for study in studies):
+    if not studies[0].metric.additive:
         return (
             f"There is no answer: {studies[0].unit} is no sum over sentences, "
             "so no difference can be tested."
         )
-    if any(
-        _whole(study.baseline) and any(_whole(row) for row in study.rows if row.role == "method")
-        for study in studies
-    ):
+    whole = [study for study in studies if study.baseline.whole]
+    if any(row.whole for study in whole for row in study.rows if row.role == "method"):
         return f"There is no answer: no method can be compared with {plain}."
     return f"There is no answer yet: no method has every seed done, as {plain} must have too."
-
-
-def _whole(row: Row) -> bool:
-    return bool(row.cell.values) and not row.failures and not row.waiting
-
-
-def _signed(study: Study, value: float) -> str:
-    return charts.signed(f"{charts.MINUS if value < 0 else ''}{amount(study, value)}")
-
-
-def _ended(note: str) -> str:
-    return note if note.endswith((".", "!", "?")) else f"{note}."

@@ -2,150 +2,113 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-from augless.reports import charts
+from augless.reports import charts, figures
+from augless.reports.charts import Panel
 from augless.reports.evidence import Row, Study
-from augless.reports.figures import Figure
 
 QUARTERS = ("easiest", "easy", "hard", "hardest")
+Parts = Sequence[tuple[str, NDArray[np.int64]]]
+"""name of a part of the test set, and which sentences are in it"""
 
 
-def quality(study: Study) -> Figure | None:
+def quality(study: Study) -> list[Panel]:
     """Draw the score of short and long, of easy and hard sentences."""
     base = study.baseline
-    if not study.metric.additive:
-        return None
-    theirs = _tables(study, base)
-    if not theirs:
-        return None
-    # What was scored in another way, or on other sentences, is cut in no way like it.
-    alike = _way(study, base)
-    tables = {
-        row.method: _tables(study, row) if _way(study, row) == alike else {} for row in study.rows
-    }
-    panels: list[charts.Panel] = []
-    record = next(iter(study.records[base.method].values()))
-    size = len(next(iter(theirs.values())))
-    lengths = record.statistics.get("test/source_length")
+    panels: list[Panel] = []
+    sizes = {len(table) for table in _tables(study, base).values()}
+    if not study.metric.additive or len(sizes) != 1:
+        return []
+    size = sizes.pop()
+    lengths = next(iter(base.records.values())).statistics.get("test/source_length")
     if lengths is not None and len(lengths) == size:
-        buckets, names = by_length(lengths)
-        panels += _by_bucket(study, tables, buckets, names, "length", "tokens of the source")
-    hardness = _hardness(study, base, size)
-    if hardness is not None:
-        order = np.argsort(hardness, kind="stable")
-        buckets = [np.sort(part) for part in np.array_split(order, 4) if len(part)]
-        names = list(QUARTERS) if len(buckets) == 4 else [str(k + 1) for k in range(len(buckets))]
-        panels += _by_bucket(study, tables, buckets, names, "difficulty", "quarter of the test set")
-    if not panels:
-        return None
-    return Figure(
-        panels=panels,
-        caption="Quarters of the test set, but sentences of equal length are kept together; "
-        f"difficulty is the loss per token of {base.method}, the end symbol being one. Mean over "
-        "seeds; bars are their range. A bucket is small: read a trend, not a point.",
-    )
+        panels += _panels(study, by_length(lengths), "length", "tokens of the source")
+    losses = losses_per_token(base, size)
+    if losses is not None:
+        parts = [part for part in np.array_split(np.argsort(losses, kind="stable"), 4) if len(part)]
+        names = QUARTERS if len(parts) == 4 else [str(k + 1) for k in range(len(parts))]
+        named = list(zip(names, parts, strict=True))
+        panels += _panels(study, named, "difficulty", "quarter of the test set")
+    return panels
 
 
-def by_length(lengths: NDArray[np.float64]) -> tuple[list[NDArray[np.int64]], list[str]]:
+def by_length(lengths: NDArray[np.float64]) -> Parts:
     """Cut sentences into quarters by length, equal lengths together; name them by their range."""
     edges = np.unique(np.quantile(lengths, [0.25, 0.5, 0.75], method="lower"))
     places = np.searchsorted(edges, lengths, side="left")
-    buckets, names = [], []
-    for k in range(len(edges) + 1):
-        inside = np.flatnonzero(places == k)
-        if len(inside):
-            low, high = int(lengths[inside].min()), int(lengths[inside].max())
-            buckets.append(inside)
-            names.append(str(low) if low == high else f"{low}\N{EN DASH}{high}")
-    return buckets, names
+    parts = []
+    for part in (np.flatnonzero(places == place) for place in np.unique(places)):
+        low, high = int(lengths[part].min()), int(lengths[part].max())
+        parts.append((str(low) if low == high else f"{low}\N{EN DASH}{high}", part))
+    return parts
 
 
-def _by_bucket(
-    study: Study,
-    tables: Mapping[str, Mapping[int, NDArray[np.float64]]],
-    buckets: Sequence[NDArray[np.int64]],
-    names: Sequence[str],
-    what: str,
-    x_name: str,
-) -> list[charts.Panel]:
-    """Draw scores, and differences from the baseline, in buckets of sentences."""
-    base = study.baseline
-    unit = study.unit
-    scored = {
-        method: {
-            seed: np.array([float(study.metric.value(table[b].sum(0))) for b in buckets])
-            for seed, table in of.items()
+def losses_per_token(row: Row, size: int) -> NDArray[np.float64] | None:
+    """Return a method's nats per token of each sentence, the mean over seeds, (N,)."""
+    losses = []
+    for record in row.records.values():
+        nats, length = (record.statistics.get(f"test/{k}") for k in ("nats", "length"))
+        if nats is not None and length is not None and len(nats) == len(length) == size:
+            losses.append(nats / (length + 1))  # nats are of the end symbol too
+    return np.mean(losses, axis=0) if losses else None
+
+
+def _panels(study: Study, parts: Parts, what: str, x_name: str) -> list[Panel]:
+    """Draw scores, and differences from the baseline, in parts of the test set."""
+    base, alike = study.baseline, _way(study, study.baseline)
+    # What was scored in another way, or on other sentences, is cut in no way like it.
+    rows = [row for row in study.rows if _way(study, row) == alike]
+    scores = {
+        row.method: {
+            seed: np.array([float(study.metric.value(table[part].sum(0))) for _, part in parts])
+            for seed, table in _tables(study, row).items()
         }
-        for method, of in tables.items()
+        for row in rows
     }
-    absolute, relative = [], []
-    for row in study.rows:
-        mine, theirs = scored[row.method], scored[base.method]
-        shared = [seed for seed in mine if seed in theirs]
-        if mine:
-            absolute.append(_bucketed(row, list(mine.values())))
-        if shared and row.method != base.method:
-            relative.append(_bucketed(row, [mine[seed] - theirs[seed] for seed in shared]))
+    plain = scores[base.method]
+    apart = {
+        method: {seed: of[seed] - plain[seed] for seed in of if seed in plain}
+        for method, of in scores.items()
+        if method != base.method
+    }
+    titles = (f"{study.unit} by {what}", f"Difference from {base.method}, by {what}")
     panels = []
-    for lines, title, level in (
-        (absolute, f"{unit} by {what}", None),
-        (relative, f"Difference from {base.method}, by {what}", 0.0),
-    ):
+    for title, values, level in zip(titles, (scores, apart), (None, 0.0), strict=True):
+        shown = [row for row in rows if values.get(row.method)]
+        beside = min(0.11, 0.7 / max(len(shown), 1))
+        lines = [
+            figures.over_seeds(
+                row.style,
+                row.method,
+                [place + beside * (k - (len(shown) - 1) / 2) for place in range(len(parts))],
+                [*zip(*values[row.method].values(), strict=True)],
+                "steps",
+            )
+            for k, row in enumerate(shown)
+        ]
         if lines:
-            said = "; ".join(f"{s.name} {' '.join(f'{v:.2f}' for v in s.y)}" for s in lines)
+            x = charts.Scale(-0.5, len(parts) - 0.5, charts.LEFT, charts.WIDTH - charts.RIGHT)
+            ticks = [(float(k), name) for k, (name, _) in enumerate(parts)]
             panels.append(
-                charts.steps(
-                    lines,
-                    names,
-                    title=title,
-                    description=f"{title} ({', '.join(names)}): {said}.",
-                    x_name=x_name,
-                    level=level,
-                )
+                charts.plot(lines, title=title, x_name=x_name, x=x, ticks=ticks, level=level)
             )
     return panels
 
 
-def _bucketed(row: Row, of_seeds: Sequence[NDArray[np.float64]]) -> charts.Series:
-    values = np.stack(of_seeds)
-    several = len(of_seeds) > 1
-    return charts.Series(
-        style=row.style,
-        name=row.method,
-        x=[float(k) for k in range(values.shape[1])],
-        y=values.mean(0).tolist(),
-        low=values.min(0).tolist() if several else (),
-        high=values.max(0).tolist() if several else (),
-    )
-
-
 def _tables(study: Study, row: Row) -> dict[int, NDArray[np.float64]]:
+    """Return the metric's statistics per sentence, seed by seed."""
     key = f"test/{study.metric.name}"
-    found = study.records.get(row.method, {})
-    tables = {s: r.statistics[key] for s, r in found.items() if key in r.statistics}
-    sizes = {len(table) for table in tables.values()}
-    return tables if len(sizes) == 1 else {}
+    return {s: r.statistics[key] for s, r in row.records.items() if key in r.statistics}
 
 
 def _way(study: Study, row: Row) -> set[tuple[str, int]]:
     """Return how a method was scored, and on how many sentences."""
-    name = study.metric.name
-    records = study.records.get(row.method, {}).values()
+    name, records = study.metric.name, row.records.values()
     return {
         (record.signature("test", name), len(record.statistics.get(f"test/{name}", ())))
         for record in records
     }
-
-
-def _hardness(study: Study, base: Row, size: int) -> NDArray[np.float64] | None:
-    """Return the baseline's nats per token, the mean over seeds, (N,)."""
-    found = []
-    for record in study.records[base.method].values():
-        nats, length = (record.statistics.get(f"test/{k}") for k in ("nats", "length"))
-        if nats is not None and length is not None and len(nats) == len(length) == size:
-            found.append(nats / (length + 1))  # nats are of the end symbol too
-    return np.mean(found, axis=0) if found else None

@@ -8,18 +8,24 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
+
+from augless.reports.words import percent, signed, tick
+
+if TYPE_CHECKING:
+    from augless import metrics
 
 WIDTH, HEIGHT = 420.0, 250.0
 LEFT, RIGHT, TOP, BOTTOM = 44.0, 112.0, 12.0, 40.0
 LINE = 14.0  # of labels, from one baseline to the next
 WORD = 16  # characters of a label beside a line
-MINUS = "\N{MINUS SIGN}"
-
-
 Form = Callable[[float], str]
+Ticks = Sequence[tuple[float, str]]
+Shown = Literal["line", "dotted", "steps", "point"]
+"""a line with a band; that, with a dot for each measurement; dots in categories, joined, with bars;
+a dot with a bar"""
 
 
 @dataclass(frozen=True)
@@ -62,42 +68,7 @@ def rounded(low: float, high: float) -> tuple[float, float]:
     return math.floor(low / step + 1e-9) * step, math.ceil(high / step - 1e-9) * step
 
 
-def shown(value: float) -> str:
-    """Write a tick: 1,200,000 as 1.2M, and no zeros at the end."""
-    for size, letter in ((1e9, "G"), (1e6, "M"), (1e4, "k")):
-        if abs(value) >= size:
-            unit = 1e3 if letter == "k" else size
-            return f"{value / unit:.3g}".replace("-", MINUS) + letter
-    return f"{round(value, 10):.4g}".replace("-", MINUS)
-
-
-def fixed(value: float, digits: int) -> str:
-    """Write a number with some decimals; nothing has no sign."""
-    text = f"{value:.{digits}f}"
-    return text.lstrip("-") if float(text) == 0 else text.replace("-", MINUS)
-
-
-def signed(text: str) -> str:
-    """Put a plus before a number that has no sign and is not nothing."""
-    return text if text.startswith(MINUS) or not text.strip("0.") else f"+{text}"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Series:
-    """One line of a panel: values at places, and how far seeds spread around them."""
-
-    style: str
-    """class that colours it, such as m3"""
-    name: str
-    x: Sequence[float]
-    y: Sequence[float]
-    low: Sequence[float] = ()
-    high: Sequence[float] = ()
-    dotted: bool = False
-    """whether each point is a measurement of its own, and shown as a dot"""
-
-
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Shape:
     """A path, with a class, and what it says when pointed at."""
 
@@ -106,18 +77,18 @@ class Shape:
     title: str = ""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Dot:
     """A circle."""
 
     style: str
     x: float
     y: float
-    radius: float
+    radius: float = 3.2
     title: str = ""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Bar:
     """A rectangle."""
 
@@ -129,7 +100,7 @@ class Bar:
     title: str = ""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Label:
     """A word at a place."""
 
@@ -157,158 +128,130 @@ class Panel:
     dots: list[Dot] = field(default_factory=list)
     labels: list[Label] = field(default_factory=list)
 
+    def axes(self, x: Scale, y: Scale, names: tuple[str, str], ticks: Ticks, form: Form) -> None:
+        """Draw faint lines, numbers, and the names of both axes."""
+        for value in y.ticks(4):
+            self.across(x, y(value), "grid")
+            self.labels.append(Label(x.start - 7, y(value) + 4, form(value), anchor="end"))
+        for value, text in ticks:
+            self.labels.append(Label(x(value), y.start + 16, text, anchor="middle"))
+        self.across(x, y.start, "axis")
+        middle = (x.start + x.end) / 2
+        self.labels.append(Label(middle, y.start + 33, names[0], "name", "middle"))
+        if names[1]:
+            self.labels.append(Label(2, TOP - 3, names[1], "name"))
 
-def polyline(points: Sequence[tuple[float, float]]) -> str:
+    def across(self, x: Scale, place: float, style: str) -> None:
+        """Draw a line from the left to the right."""
+        self.grid.append(Shape(style, polyline([(x.start, place), (x.end, place)])))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Series:
+    """One line of a panel: values at places, and how far seeds spread around them."""
+
+    style: str
+    """class that colours it, such as m3"""
+    name: str
+    x: Sequence[float]
+    y: Sequence[float]
+    low: Sequence[float] = ()
+    high: Sequence[float] = ()
+    form: Shown = "line"
+    claimed: bool = False
+    """of a point: whether its difference may be claimed"""
+    said: str = ""
+    """of a point: in numbers, shown when it is pointed at"""
+
+    def described(self, places: Ticks) -> str:
+        """Say it in numbers: the end of a line, every value of what is measured at few places."""
+        if self.form == "line":
+            return f"{self.name} {self.y[-1]:.4g} at the end"
+        names = dict(places)
+        values = zip(self.x, self.y, strict=True)
+        listed = (f"{y:.4g} at {names.get(round(x), f'{x:g}')}" for x, y in values)
+        return self.said or f"{self.name} {', '.join(listed)}"
+
+
+def polyline(points: Iterable[tuple[float, float]]) -> str:
     """Return a path through points."""
     return "M" + "L".join(f"{x:.1f} {y:.1f}" for x, y in points)
 
 
-def percent(value: float) -> str:
-    """Write a share as a tick."""
-    return f"{100 * value:.3g}%"
-
-
-def axes(
-    panel: Panel,
-    x: Scale,
-    y: Scale,
-    *,
-    x_name: str,
-    y_name: str,
-    x_ticks: Sequence[tuple[float, str]],
-    form: Form = shown,
-) -> None:
-    """Draw faint lines, numbers, and the names of both axes."""
-    for value in y.ticks(4):
-        line = polyline([(x.start, y(value)), (x.end, y(value))])
-        panel.grid.append(Shape(style="grid", path=line))
-        label = Label(x=x.start - 7, y=y(value) + 4, text=form(value), anchor="end")
-        panel.labels.append(label)
-    for value, text in x_ticks:
-        panel.labels.append(Label(x=x(value), y=y.start + 16, text=text, anchor="middle"))
-    floor = polyline([(x.start, y.start), (x.end, y.start)])
-    panel.grid.append(Shape(style="axis", path=floor))
-    middle = (x.start + x.end) / 2
-    name = Label(x=middle, y=y.start + 33, text=x_name, style="name", anchor="middle")
-    panel.labels.append(name)
-    if y_name:
-        panel.labels.append(Label(x=2, y=TOP - 3, text=y_name, style="name"))
-
-
-def curves(
+def plot(
     series: Sequence[Series],
     *,
     title: str,
-    description: str,
     x_name: str,
     y_name: str = "",
+    x: Scale | None = None,
     x_low: float | None = None,
-    x_form: Form = shown,
-    y_form: Form = shown,
+    ticks: Ticks = (),
+    x_form: Form = tick,
+    y_form: Form = tick,
+    cover: Sequence[float] = (),
     level: float | None = None,
-    least: tuple[float, float] | None = None,
 ) -> Panel:
-    """Draw lines with bands around them and their names at their ends.
+    """Draw lines or points, with how far they spread and their names at the right.
 
-    `level` is drawn as a rule; `least` is a range that the vertical axis covers at any rate.
+    The horizontal axis `x` and its `ticks` follow from the values unless they are given. The
+    vertical one covers `cover` at any rate; `level` is drawn as a rule across.
     """
-    panel = Panel(title=title, description=description)
-    places = [v for one in series for v in one.x]
+    numbers = "; ".join(one.described(ticks) for one in series)
+    panel = Panel(title=title, description=f"{title} ({x_name}): {numbers}.")
+    places = [value for one in series for value in one.x]
     low = min(places) if x_low is None else x_low
-    x = Scale(low, max(places), LEFT, WIDTH - RIGHT)
-    y = upright(series, least, level, y_name)
-    ticks = [(value, x_form(value)) for value in x.ticks(4)]
-    axes(panel, x, y, x_name=x_name, y_name=y_name, x_ticks=ticks, form=y_form)
-    rule(panel, x, y, level)
-    for one in series:
-        if one.low:
-            upper = [(x(a), y(b)) for a, b in zip(one.x, one.high, strict=True)]
-            lower = [(x(a), y(b)) for a, b in zip(one.x, one.low, strict=True)]
-            band = polyline([*upper, *reversed(lower)]) + "Z"
-            panel.shapes.append(Shape(style=f"band {one.style}", path=band))
-    for one in series:
-        points = [(x(a), y(b)) for a, b in zip(one.x, one.y, strict=True)]
-        line = Shape(style=f"line {one.style}", path=polyline(points), title=one.name)
-        panel.shapes.append(line)
-        for at, value in zip(points, one.y, strict=True):
-            if one.dotted or len(points) == 1:
-                said = f"{one.name}: {value:.4g}"
-                panel.dots.append(Dot(style=one.style, x=at[0], y=at[1], radius=3.2, title=said))
-    named(panel, x, y, series, [x(one.x[-1]) for one in series])
-    return panel
-
-
-def steps(
-    series: Sequence[Series],
-    categories: Sequence[str],
-    *,
-    title: str,
-    description: str,
-    x_name: str,
-    level: float | None = None,
-) -> Panel:
-    """Draw dots in categories, joined, each with the range over seeds; side by side."""
-    panel = Panel(title=title, description=description)
-    x = Scale(-0.5, len(categories) - 0.5, LEFT, WIDTH - RIGHT)
-    y = upright(series, None, level, "")
-    ticks = [(float(k), name) for k, name in enumerate(categories)]
-    axes(panel, x, y, x_name=x_name, y_name="", x_ticks=ticks)
-    rule(panel, x, y, level)
-    beside = min(0.11, 0.7 / len(series))
-    ends = []
-    for k, one in enumerate(series):
-        moved = [x(at + beside * (k - (len(series) - 1) / 2)) for at in one.x]
-        points = [(at, y(value)) for at, value in zip(moved, one.y, strict=True)]
-        ends.append(moved[-1])
-        line = Shape(style=f"thin {one.style}", path=polyline(points), title=one.name)
-        panel.shapes.append(line)
-        for at, low, high in zip(moved, one.low, one.high, strict=False):
-            reach = polyline([(at, y(low)), (at, y(high))])
-            panel.shapes.append(Shape(style=f"reach {one.style}", path=reach))
-        for (at, place), value in zip(points, one.y, strict=True):
-            said = f"{one.name}: {value:.4g}"
-            panel.dots.append(Dot(style=one.style, x=at, y=place, radius=3.2, title=said))
-    named(panel, x, y, series, ends)
-    return panel
-
-
-def upright(
-    series: Sequence[Series],
-    least: tuple[float, float] | None,
-    level: float | None,
-    name: str,
-) -> Scale:
-    """Return a vertical scale that all lines and bands fit in."""
-    ends = [v for one in series for v in (*one.y, *one.low, *one.high)]
-    ends += [*(least or ()), *(() if level is None else (level,))]
-    return Scale(*rounded(min(ends), max(ends)), HEIGHT - BOTTOM, TOP + (12 if name else 0))
-
-
-def rule(panel: Panel, x: Scale, y: Scale, level: float | None) -> None:
-    """Draw a line across at a level that means something, such as no difference."""
+    x = x or Scale(low, max(places), LEFT, WIDTH - RIGHT)
+    ends = [value for one in series for value in (*one.y, *one.low, *one.high)]
+    ends += [*cover, *([] if level is None else [level])]
+    y = Scale(*rounded(min(ends), max(ends)), HEIGHT - BOTTOM, TOP + (12 if y_name else 0))
+    ticks = ticks or [(value, x_form(value)) for value in x.ticks(4)]
+    panel.axes(x, y, (x_name, y_name), ticks, y_form)
     if level is not None:
-        line = polyline([(x.start, y(level)), (x.end, y(level))])
-        panel.grid.append(Shape(style="rule", path=line))
+        panel.across(x, y(level), "rule")
+    for one in series:
+        if one.low and one.form in ("line", "dotted"):
+            upper = zip(map(x, one.x), map(y, one.high), strict=True)
+            lower = zip(map(x, one.x), map(y, one.low), strict=True)
+            band = polyline([*upper, *reversed([*lower])]) + "Z"
+            panel.shapes.append(Shape(f"band {one.style}", band))
+    for one in series:
+        _draw(panel, one, x, y)
+    _name(panel, series, x, y)
+    return panel
 
 
-def named(
-    panel: Panel, x: Scale, y: Scale, series: Sequence[Series], ends: Sequence[float]
-) -> None:
+def _draw(panel: Panel, one: Series, x: Scale, y: Scale) -> None:
+    """Draw a line, its bars and its dots."""
+    points = [*zip(map(x, one.x), map(y, one.y), strict=True)]
+    if one.form != "point":
+        stroke = "thin" if one.form == "steps" else "line"
+        panel.shapes.append(Shape(f"{stroke} {one.style}", polyline(points), one.name))
+    if one.form in ("steps", "point"):
+        bar = "reach" if one.form == "steps" else "interval"
+        for (at, _), low, high in zip(points, one.low, one.high, strict=False):
+            path = polyline([(at, y(low)), (at, y(high))])
+            panel.shapes.append(Shape(f"{bar} {one.style}", path, one.said))
+    if one.form == "point":
+        kind = "claimed" if one.claimed else "open"
+        panel.dots.append(Dot(f"mean {kind} {one.style}", *points[0], 4.5, one.said))
+    elif one.form != "line" or len(points) == 1:
+        for point, value in zip(points, one.y, strict=True):
+            panel.dots.append(Dot(one.style, *point, title=f"{one.name}: {value:.4g}"))
+
+
+def _name(panel: Panel, series: Sequence[Series], x: Scale, y: Scale) -> None:
     """Write the names of lines beside their ends, apart, and lead the eye to them."""
-    ordered = sorted(
-        zip(series, ends, strict=True), key=lambda pair: (y(pair[0].y[-1]), pair[0].name)
-    )
-    places = apart([y(one.y[-1]) for one, _ in ordered], y.end, y.start)
+    ordered = sorted(series, key=lambda one: (y(one.y[-1]), one.name))
+    places = apart([y(one.y[-1]) for one in ordered], y.end, y.start)
     left = x.end + 14
-    for (one, end), place in zip(ordered, places, strict=True):
-        label = Label(
-            x=left, y=place + 4, text=short(one.name), style=f"of {one.style}", title=one.name
-        )
-        panel.labels.append(label)
-        at = y(one.y[-1])
+    for one, place in zip(ordered, places, strict=True):
+        name = Label(left, place + 4, short(one.name), f"of {one.style}", title=one.name)
+        panel.labels.append(name)
+        end, at = x(one.x[-1]), y(one.y[-1])
         if abs(place - at) > 2 or end < x.end - 2:
             lead = polyline([(end + 3, at), (max(x.end + 2, end + 4), at), (left - 3, place)])
-            panel.grid.append(Shape(style=f"lead {one.style}", path=lead))
+            panel.grid.append(Shape(f"lead {one.style}", lead))
 
 
 def short(name: str) -> str:
@@ -319,27 +262,27 @@ def short(name: str) -> str:
 def apart(places: Sequence[float], top: float, bottom: float, gap: float = LINE) -> list[float]:
     """Move ascending places so that neighbours are a gap apart, and all within bounds."""
     gap = min(gap, (bottom - top) / max(len(places) - 1, 1))
-    found = list(places)
+    moved = list(places)
     # Pairs that overlap are moved apart evenly, again and again: clusters stay where they are.
     for _ in range(60):
-        for i, j in itertools.pairwise(range(len(found))):
-            lack = gap - (found[j] - found[i])
+        for i, j in itertools.pairwise(range(len(moved))):
+            lack = gap - (moved[j] - moved[i])
             if lack > 0:
-                found[i], found[j] = found[i] - lack / 2, found[j] + lack / 2
-        found = [min(max(p, top + gap * i), bottom) for i, p in enumerate(found)]
-    for i in range(len(found) - 2, -1, -1):
-        found[i] = min(found[i], found[i + 1] - gap)
-    return found
+                moved[i], moved[j] = moved[i] - lack / 2, moved[j] + lack / 2
+        moved = [min(max(p, top + gap * i), bottom) for i, p in enumerate(moved)]
+    for i in range(len(moved) - 2, -1, -1):
+        moved[i] = min(moved[i], moved[i + 1] - gap)
+    return moved
 
 
 def histogram(
     counts: Sequence[float],
+    before: Sequence[float],
     curve: Sequence[float] | None,
     *,
     style: str,
     title: str,
     description: str,
-    before: Sequence[float] = (),
 ) -> Panel:
     """Draw shares of samples in tenths of the mean loss, and the weight over it.
 
@@ -352,52 +295,32 @@ def histogram(
     x = Scale(0, len(counts) / 10, LEFT, WIDTH - LEFT)
     y = Scale(0, rounded(0, max([*shares, *old, 0.01]))[1], HEIGHT - BOTTOM, TOP + 12)
     ticks = [(float(k), str(k)) for k in range(beyond // 10)] + [(beyond / 10, f"{beyond // 10}+")]
-    axes(
-        panel,
-        x,
-        y,
-        x_name="loss / mean loss",
-        y_name="samples",
-        x_ticks=ticks,
-        form=percent,
-    )
+    panel.axes(x, y, ("loss / mean loss", "samples"), ticks, percent)
     for k, share in enumerate(shares):
         left, right, place = x(k / 10), x((k + 1) / 10), y(share)
         where = f"{k / 10:g} or more" if k == beyond else f"{k / 10:g} to {(k + 1) / 10:g}"
-        bar = Bar(
-            style="count",
-            x=left + 0.5,
-            y=place,
-            width=right - left - 1,
-            height=y.start - place,
-            title=f"{100 * share:.1f}% of samples have a loss of {where} times the mean",
-        )
+        said = f"{100 * share:.1f}% of samples have a loss of {where} times the mean"
+        bar = Bar("count", left + 0.5, place, right - left - 1, y.start - place, said)
         panel.bars.append(bar)
     if old:
-        steps = [(x((k + side) / 10), y(share)) for k, share in enumerate(old) for side in (0, 1)]
-        panel.shapes.append(
-            Shape(style="before", path=polyline(steps), title="the first epoch"),
-        )
+        outline = [(x((k + side) / 10), y(share)) for k, share in enumerate(old) for side in (0, 1)]
+        panel.shapes.append(Shape("before", polyline(outline), "the first epoch"))
     if curve is not None:
-        _weight_curve(panel, curve, x, y, style)
+        _weights(panel, curve, x, y, style)
     return panel
 
 
-def _weight_curve(panel: Panel, curve: Sequence[float], x: Scale, y: Scale, style: str) -> None:
+def _weights(panel: Panel, curve: Sequence[float], x: Scale, y: Scale, style: str) -> None:
     """Draw weights with an axis of their own at the right."""
     low, high = rounded(min(1.0, *curve), max(1.0, *curve))
     if low == 1.0:  # keep a weight of one off the floor, where it would look like zero
         low = max(0.0, 1.0 - round_step((high - low) / 5))
-    w = Scale(low, high, y.start, y.end)
-    points = [(x(k / 10), w(weight)) for k, weight in enumerate(curve)]
-    panel.shapes.append(Shape(style=f"line {style}", path=polyline(points), title="weight"))
-    for value in w.ticks(4):
-        panel.labels.append(
-            Label(x=x.end + 7, y=w(value) + 4, text=shown(value), style=f"of {style}")
-        )
-    panel.labels.append(
-        Label(x=WIDTH - 2, y=TOP - 3, text="weight", style=f"name of {style}", anchor="end")
-    )
+    scale = Scale(low, high, y.start, y.end)
+    points = [(x(k / 10), scale(weight)) for k, weight in enumerate(curve)]
+    panel.shapes.append(Shape(f"line {style}", polyline(points), "weight"))
+    for value in scale.ticks(4):
+        panel.labels.append(Label(x.end + 7, scale(value) + 4, tick(value), f"of {style}"))
+    panel.labels.append(Label(WIDTH - 2, TOP - 3, "weight", f"name of {style}", "end"))
 
 
 def _shares(counts: Sequence[float]) -> list[float]:
@@ -405,66 +328,69 @@ def _shares(counts: Sequence[float]) -> list[float]:
     return [count / total for count in counts] if total else []
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Effect:
     """A difference to draw with its interval."""
 
     style: str
     name: str
-    estimate: float
-    low: float
-    high: float
+    test: metrics.Difference
     mark: str
     """of a claim, as in the table"""
-    said: str
-    """in numbers, shown below the name"""
-    seeds: Sequence[float] = ()
-    """the difference of each seed"""
-    pooled: bool = False
-    """whether it sums up the rows above, and is drawn as a diamond"""
+    seeds: Sequence[float] | None = None
+    """the difference of each seed; None of what sums up the rows above, drawn as a diamond"""
+
+    @property
+    def numbers(self) -> tuple[float, float, float]:
+        """What is drawn: the lower end, the mean and the upper end."""
+        return self.test.low, self.test.estimate, self.test.high
+
+    @property
+    def said(self) -> str:
+        """In numbers, shown below the name."""
+        digits = 2 if max(map(abs, self.numbers)) >= 0.1 else 3
+        low, middle, high = (signed(value, digits) for value in self.numbers)
+        return f"{middle} ({low} to {high})"
 
 
-def forest(rows: Sequence[Effect], *, title: str, description: str, span: float) -> Panel:
+def span(effects: Sequence[Effect]) -> float:
+    """Return how far an axis reaches to both sides of 0."""
+    ends = [abs(value) for one in effects for value in (*one.numbers, *(one.seeds or ()))]
+    return rounded(0.0, max(ends, default=1.0) * 1.04)[1]
+
+
+def forest(effects: Sequence[Effect], title: str, span: float) -> Panel:
     """Draw a row per effect: its interval as a line, seeds as dots, their mean on top."""
     pitch, top = 40.0, 6.0
-    bottom = top + pitch * len(rows)
-    panel = Panel(title=title, description=description, height=bottom + BOTTOM - 8)
+    bottom = top + pitch * len(effects)
+    said = "; ".join(f"{one.name} {one.said} {one.mark}".rstrip() for one in effects)
+    panel = Panel(title=title, description=f"{title}: {said}.", height=bottom + BOTTOM - 8)
     x = Scale(-span, span, 146, WIDTH - 18)
     for value in x.ticks(5):
         style = "rule" if abs(value) < 1e-12 else "grid"
-        panel.grid.append(
-            Shape(style=style, path=polyline([(x(value), top), (x(value), bottom)])),
-        )
-        panel.labels.append(
-            Label(x=x(value), y=bottom + 16, text=signed(shown(value)), anchor="middle"),
-        )
-    for k, row in enumerate(rows):
-        _effect(panel, row, x, top + pitch * (k + 0.5))
+        panel.grid.append(Shape(style, polyline([(x(value), top), (x(value), bottom)])))
+        text = tick(value) if value <= 0 else f"+{tick(value)}"
+        panel.labels.append(Label(x(value), bottom + 16, text, anchor="middle"))
+    for k, one in enumerate(effects):
+        _effect(panel, one, x, top + pitch * (k + 0.5))
     return panel
 
 
-def _effect(panel: Panel, row: Effect, x: Scale, y: float) -> None:
-    said = f"{row.name}: {row.said}"
-    low, high, mean = x(row.low), x(row.high), x(row.estimate)
-    if row.pooled:
-        ends = [(low, y), (mean, y - 7), (high, y), (mean, y + 7)]
-        diamond = polyline(ends) + "Z"
-        panel.shapes.append(Shape(style=f"pooled {row.style}", path=diamond, title=said))
+def _effect(panel: Panel, one: Effect, x: Scale, y: float) -> None:
+    said = f"{one.name}: {one.said}"
+    low, mean, high = map(x, one.numbers)
+    if one.seeds is None:
+        diamond = polyline([(low, y), (mean, y - 7), (high, y), (mean, y + 7)]) + "Z"
+        panel.shapes.append(Shape(f"pooled {one.style}", diamond, said))
     else:
         line = polyline([(low, y), (high, y)])
-        panel.shapes.append(Shape(style=f"interval {row.style}", path=line, title=said))
-        for value in row.seeds:
-            told = signed(fixed(value, 2))
-            dot = Dot(style=f"seed {row.style}", x=x(value), y=y, radius=3.2, title=told)
-            panel.dots.append(dot)
-        kind = "claimed" if row.mark else "open"
-        panel.dots.append(
-            Dot(style=f"mean {kind} {row.style}", x=mean, y=y, radius=5.5, title=said)
-        )
-    name = short(row.name) if row.mark else row.name[:20]
-    title = "" if name == row.name else row.name
-    text = f"{name} {row.mark}".rstrip()
-    panel.labels += [
-        Label(x=2, y=y - 1, text=text, style=f"of {row.style}", title=title),
-        Label(x=2, y=y + 13, text=row.said, style="name"),
-    ]
+        panel.shapes.append(Shape(f"interval {one.style}", line, said))
+        for value in one.seeds:
+            panel.dots.append(Dot(f"seed {one.style}", x(value), y, title=signed(value, 2)))
+        kind = "claimed" if one.mark else "open"
+        panel.dots.append(Dot(f"mean {kind} {one.style}", mean, y, 5.5, said))
+    name = short(one.name) if one.mark else one.name[:20]
+    title = "" if name == one.name else one.name
+    text = f"{name} {one.mark}".rstrip()
+    panel.labels.append(Label(2, y - 1, text, f"of {one.style}", title=title))
+    panel.labels.append(Label(2, y + 13, one.said, "name"))

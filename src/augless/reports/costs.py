@@ -2,36 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from augless.reports import answers, scatter
+from augless.reports import charts, words
 from augless.reports.evidence import Evidence, Row, Study
-from augless.reports.figures import Figure
+from augless.reports.tables import Cell, Line, Table, noted
 from augless.trials import facts
 
 LONGEST = 100  # characters of the line for a terminal
-
-
-@dataclass(frozen=True, kw_only=True)
-class Line:
-    """A method and what it cost, as shown; what is not known is empty."""
-
-    method: str
-    style: str
-    role: str
-    cells: list[str]
-    seeds: str
-    """how many are done, if not all"""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Costs:
-    """What all methods cost on a corpus."""
-
-    names: list[str]
-    rows: list[Line]
-    legend: str
+FAR = 4.0  # longest over shortest time from which an axis of times is logarithmic
+TICKS = 6  # ticks of it
+BESIDE = 5.0  # between points that would cover each other
+PARTS = {
+    "own": "own training",
+    "prepare": "preparing",
+    "augment": "augmentation",
+    "train": "other models",
+    "tune": "tuning",
+}
+"""what costs consist of -> what it is called"""
+_UNITS = ((3 * 3600.0, 3600.0, "hours"), (180.0, 60.0, "minutes"), (0.0, 1.0, "seconds"))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,48 +38,52 @@ class Known:
     """its samples over the baseline's"""
 
     @property
-    def whole(self) -> bool:
-        """Whether every run of it is done."""
-        return whole(self.row)
+    def seconds(self) -> float:
+        """All that it took."""
+        return self.cost.total.seconds
 
 
-def whole(row: Row) -> bool:
-    """Tell whether every run of a method is done, so that its cost is all of it."""
-    return bool(row.cell.values) and not row.cell.failures and not row.waiting
-
-
-def known(found: Evidence, study: Study) -> list[Known]:
+def known(evidence: Evidence, study: Study) -> list[Known]:
     """Return what methods cost on a corpus, those of which something is known."""
-    costs = found.trial.costs
-    spent = [(row, costs.get(row.method, {}).get(study.corpus, facts.Cost())) for row in study.rows]
-    plain = next(cost for row, cost in spent if row is study.baseline).total
-    return [
-        Known(
-            row=row,
-            cost=cost,
-            times=_ratio(cost.total.seconds, plain.seconds) if comparable else None,
-            samples=_ratio(cost.total.samples, plain.samples) if comparable else None,
-        )
-        for row, cost in spent
-        if cost.total.seconds
-        for comparable in [whole(row) and whole(study.baseline)]
-    ]
+    costs, base = evidence.trial.costs, study.baseline
+    spent = {
+        row.method: costs.get(row.method, {}).get(study.corpus, facts.Cost()) for row in study.rows
+    }
+    plain, listed = spent[base.method].total, []
+    for row in study.rows:
+        total, both = spent[row.method].total, row.whole and base.whole
+        times = total.seconds / plain.seconds if both and plain.seconds else None
+        samples = total.samples / plain.samples if both and plain.samples else None
+        if total.seconds:
+            listed.append(Known(row=row, cost=spent[row.method], times=times, samples=samples))
+    return listed
 
 
-def _ratio(mine: float, theirs: float) -> float | None:
-    return mine / theirs if theirs else None
-
-
-def duration(seconds: float) -> str:
-    """Write a time as one says it."""
-    if seconds < 180:
-        return f"{seconds:.0f} s" if seconds >= 10 else f"{seconds:.1f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 3 * 3600 else f"{seconds / 3600:.1f} h"
-
-
-def times(ratio: float) -> str:
-    """Write how many times as much something is, in two digits."""
-    return f"{ratio:.0f}" if ratio >= 9.95 else f"{ratio:.1f}" if ratio >= 0.95 else f"{ratio:.2g}"
+def table(evidence: Evidence, study: Study) -> Table | None:
+    """Make the table of a corpus; None where nothing is known of any cost."""
+    spent = known(evidence, study)
+    if not spent:
+        return None
+    plain, seeds, lines = study.baseline.method, len(evidence.plan.seeds), []
+    # Parts that nothing was spent on are left out, and so is preparing where it took no time.
+    least = {"prepare": 0.05}
+    parts = {
+        part: name
+        for part, name in PARTS.items()
+        if any(getattr(one.cost, part).seconds > least.get(part, 0.0) for one in spent)
+    }
+    for one in spent:
+        row = one.row
+        done = "" if row.whole else f"{len(row.cell.values)} of {seeds} seeds"
+        numbers = ["" if one.times is None else f"{one.times:.2f}", f"{one.cost.total.samples:,}"]
+        numbers += ["" if one.samples is None else f"{one.samples:.2f}"]
+        numbers += [_seconds(getattr(one.cost, part).seconds) for part in parts]
+        cells = [noted(_seconds(one.seconds), done), *map(Cell, numbers)]
+        lines.append(Line(name=row.method, style=row.style, cells=cells))
+    head = ["Method", "seconds in all", f"time / {plain}", "samples in all", f"samples / {plain}"]
+    head += parts.values()
+    legend = " ".join(_legend(evidence, study, spent))
+    return Table(title=f"{study.corpus}, cost", head=head, lines=lines, legend=legend)
 
 
 def _seconds(value: float) -> str:
@@ -96,132 +92,104 @@ def _seconds(value: float) -> str:
     return f"{value:,.0f}" if value >= 10 else f"{value:.1f}"
 
 
-_PARTS: dict[str, Callable[[facts.Cost], facts.Spent]] = {
-    "own training": lambda cost: cost.own,
-    "preparing": lambda cost: cost.prepare,
-    "augmentation": lambda cost: cost.augment,
-    "other models": lambda cost: cost.train,
-    "tuning": lambda cost: cost.tune,
-}
-
-
-def table(found: Evidence, study: Study) -> Costs | None:
-    """Make the table of a corpus; None where nothing is known of any cost."""
-    spent = known(found, study)
-    if not spent:
-        return None
-    # Parts that nothing was spent on are left out, and so is preparing where it took no time.
-    parts = {
-        name: part
-        for name, part in _PARTS.items()
-        if any(part(one.cost).seconds >= (0.05 if name == "preparing" else 1e-9) for one in spent)
-    }
-    plain = study.baseline.method
-    names = ["seconds in all", f"time / {plain}", "samples in all", f"samples / {plain}", *parts]
-    rows = [
-        Line(
-            method=one.row.method,
-            style=one.row.style,
-            role=one.row.role,
-            cells=[
-                _seconds(one.cost.total.seconds),
-                "" if one.times is None else f"{one.times:.2f}",
-                f"{one.cost.total.samples:,}",
-                "" if one.samples is None else f"{one.samples:.2f}",
-                *(_seconds(part(one.cost).seconds) for part in parts.values()),
-            ],
-            seeds=""
-            if one.whole
-            else f"{len(one.row.cell.values)} of {len(found.plan.seeds)} seeds",
-        )
-        for one in spent
-    ]
-    return Costs(names=names, rows=rows, legend=_legend(found, study, spent))
-
-
-def _legend(found: Evidence, study: Study, spent: list[Known]) -> str:
-    plan = found.plan
+def _legend(evidence: Evidence, study: Study, spent: Sequence[Known]) -> Iterator[str]:
+    plan = evidence.plan
     over = f"of all {len(plan.seeds)} seeds together" if len(plan.seeds) > 1 else "of one seed"
-    said = [
-        f"Seconds {over}, with all that a method needs, each piece of work counted once; what they "
-        "were spent on is at the right. Samples are those that any training saw. Decoding is not "
-        "counted.",
-        "Runs went side by side: times are rough.",
-    ]
-    tuned = {one.row.method for one in spent if one.cost.tune.seconds}
-    shared = [m for m in plan.methods if m in tuned and plan.source(m) != m]
-    if shared:
-        those = answers.joined([f"{m} that of {plan.source(m)}" for m in shared])
-        said.append(f"A control needs the tuning of its method: {those}.")
-    if not all(one.whole for one in spent):
-        said.append("Where runs are missing, there is less to count, and nothing to compare.")
-    failed = any(row.cell.failures for row in study.rows) or any(
-        found.trial.tuning_failures(row.method, study.corpus) for row in study.rows
-    )
-    if failed:
-        said.append("What failed runs took is not known.")
-    return " ".join(said)
+    yield f"Seconds {over}, with all that a method needs, each piece of work counted once;"
+    yield "what they were spent on is at the right. Samples are those that any training saw."
+    yield "Decoding is not counted. Runs went side by side: times are rough."
+    tuned = [one.row.method for one in spent if one.cost.tune.seconds]
+    if shared := [f"{m} that of {plan.source(m)}" for m in tuned if plan.source(m) != m]:
+        yield f"A control needs the tuning of its method: {words.joined(shared)}."
+    if not all(one.row.whole for one in spent):
+        yield "Where runs are missing, there is less to count, and nothing to compare."
+    lost = evidence.trial.tuning_failures
+    if any(row.failures or lost(row.method, study.corpus) for row in study.rows):
+        yield "What failed runs took is not known."
 
 
-def figure(found: Evidence, study: Study) -> Figure | None:
-    """Draw quality against total time, a point per method; None where there are not two."""
-    drawn = [point for one in known(found, study) if (point := _point(study, one)) is not None]
-    if len(drawn) < 2:
-        return None
-    unit, plain = study.unit, study.baseline
-    title = f"{unit} against total time"
-    better = "Higher" if study.metric.higher_is_better else "Lower"
-    intervals = any(point.low is not None for point in drawn)
-    said = f"{better} and further to the left is better. Line across: {plain.method}."
-    if intervals:
-        said += (
-            f" Bars: 95 % interval of the difference from {plain.method}; where one crosses the "
-            "line, no difference is shown. Filled: a difference that may be claimed."
+def figure(evidence: Evidence, study: Study) -> list[charts.Panel]:
+    """Draw quality against total time, a point per method; nothing where there are not two."""
+    whole = [one for one in known(evidence, study) if one.row.whole]
+    spent = [one for one in whole if one.row.cell.mean is not None]
+    if len(spent) < 2:
+        return []
+    spent.sort(key=lambda one: (one.seconds, one.row.method))
+    _, size, unit = next(unit for unit in _UNITS if spent[-1].seconds >= unit[0])
+    x, places, ticks = across([one.seconds / size for one in spent])
+    points = [_point(study, one, place) for one, place in zip(spent, places, strict=True)]
+    return [
+        charts.plot(
+            points,
+            title=f"{study.unit} against total time",
+            x_name=f"{unit} in all",
+            y_name=study.unit,
+            x=x,
+            ticks=ticks,
+            level=study.baseline.cell.mean,
         )
-    if len({one.seconds for one in drawn}) > 1:
-        said += " Points that would cover each other are moved apart a little."
-    panel = scatter.points(
-        drawn,
-        title=title,
-        description=f"{title}. {'; '.join(point.said for point in drawn)}.",
-        y_name=unit,
-        level=plain.cell.mean,
-    )
-    return Figure(panels=[panel], caption=said)
+    ]
 
 
-def _point(study: Study, one: Known) -> scatter.Point | None:
-    cell, contrast, plain = one.row.cell, one.row.baseline, study.baseline.cell.mean
-    if cell.mean is None or not one.whole:
-        return None
-    low = high = None
-    if contrast is not None and plain is not None:
-        low, high = plain + contrast.test.low, plain + contrast.test.high
-    spent = duration(one.cost.total.seconds)
-    return scatter.Point(
-        style=one.row.style,
-        name=one.row.method,
-        seconds=one.cost.total.seconds,
-        score=cell.mean,
-        low=low,
-        high=high,
-        filled=contrast is not None and answers.verdict(study, contrast) != "open",
-        said=f"{one.row.method}: {cell.mean:.2f} {study.unit}, {spent}",
+def _point(study: Study, one: Known, place: float) -> charts.Series:
+    row, contrast = one.row, one.row.baseline
+    mean, plain = row.cell.mean or 0.0, study.baseline.cell.mean or 0.0
+    return charts.Series(
+        style=row.style,
+        name=row.method,
+        x=[place],
+        y=[mean],
+        low=[plain + contrast.test.low] if contrast else (),
+        high=[plain + contrast.test.high] if contrast else (),
+        form="point",
+        claimed=contrast is not None and study.verdict(contrast) != "open",
+        said=f"{row.method}: {mean:.2f} {study.unit}, {duration(one.seconds)}",
     )
 
 
-def total(found: Evidence, method: str) -> facts.Spent:
+def across(times: Sequence[float]) -> tuple[charts.Scale, list[float], charts.Ticks]:
+    """Return a horizontal scale for ascending times, where they lie on it, and its ticks.
+
+    It is logarithmic where times lie far apart. Points that would cover each other are moved.
+    """
+    start, end = charts.LEFT + 8, charts.WIDTH - charts.RIGHT
+    first, last = times[0], times[-1]
+    if first <= 0 or last / first < FAR:
+        x = charts.Scale(0.0, (last or 1.0) * 1.06, start, end)
+        places = list(times)
+        ticks = [(value, words.tick(value)) for value in x.ticks(4)]
+    else:
+        x = charts.Scale(math.log10(first / 1.2), math.log10(last * 1.2), start, end)
+        places = [math.log10(time) for time in times]
+        inside = decades(first / 1.2, last * 1.2)
+        ticks = [(math.log10(value), words.tick(value)) for value in inside]
+    unit = (x.high - x.low) / (end - start)
+    return x, charts.apart(places, x.low, x.high, BESIDE * unit), ticks
+
+
+def decades(low: float, high: float) -> list[float]:
+    """Return a few round numbers between two that lie far apart: 1, 2, 5, 10, or powers of ten."""
+    powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    for steps in ((1, 2, 5), (1, 3), (1,)):
+        inside = [step * 10.0**power for power in powers for step in steps]
+        inside = [value for value in inside if low <= value <= high]
+        if len(inside) <= TICKS:
+            return inside
+    return inside[:: -(-len(inside) // TICKS)]
+
+
+def total(evidence: Evidence, method: str) -> facts.Spent:
     """Return what a method cost over all corpora."""
-    costs = found.trial.costs.get(method, {})
-    spent = (costs[study.corpus].total for study in found.studies if study.corpus in costs)
+    costs = evidence.trial.costs.get(method, {})
+    spent = (costs[study.corpus].total for study in evidence.studies if study.corpus in costs)
     return sum(spent, facts.Spent())
 
 
-def line(found: Evidence) -> str:
+def line(evidence: Evidence) -> str:
     """Say in a line what each method took, over all corpora; nothing if that is not known."""
-    plain = found.plan.baseline
-    missing = {row.method for study in found.studies for row in study.rows if not whole(row)}
-    spent = {m: total(found, m).seconds for m in found.plan.methods if m not in missing}
+    plain = evidence.plan.baseline
+    whole = [m for m in evidence.plan.methods if all(row.whole for row in evidence.rows(m))]
+    spent = {method: total(evidence, method).seconds for method in whole}
     if not spent.get(plain):
         return ""
     others = {m: s / spent[plain] for m, s in spent.items() if m != plain and s}
@@ -231,3 +199,15 @@ def line(found: Evidence) -> str:
         return f"{', '.join([start, *listed])}."
     ends = sorted(zip(others.values(), listed, strict=True))
     return f"{start}, others from {ends[0][1]} to {ends[-1][1]}."
+
+
+def duration(seconds: float) -> str:
+    """Write a time in short."""
+    if seconds < 180:
+        return f"{seconds:.0f} s" if seconds >= 10 else f"{seconds:.1f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 3 * 3600 else f"{seconds / 3600:.1f} h"
+
+
+def times(ratio: float) -> str:
+    """Write how many times as much something is, in two digits."""
+    return f"{ratio:.0f}" if ratio >= 9.95 else f"{ratio:.1f}" if ratio >= 0.95 else f"{ratio:.2g}"

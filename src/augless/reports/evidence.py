@@ -2,28 +2,50 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal
+import statistics
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
 
 from augless import metrics, trials
-from augless.reports import treatments
-from augless.reports.treatments import Treatment
 
 if TYPE_CHECKING:
-    from augless.reports.human import Human
+    from augless.reports.tables import Table
 
 Role = Literal["baseline", "control", "method"]
-
+Verdict = Literal["better", "worse", "open"]
+MARKS: dict[Verdict, str] = {"better": "▲", "worse": "▼", "open": ""}
 WATCHED = "test "  # how scores of a split that is only watched begin
-COLOURS = 8  # of the palette in page.css
+COLOURS = 8  # of the palette in chart.css
+# Choice: weights that vary by less than this share of their mean can hardly do anything.
+FAINT = 0.05
 _NAMES = {
     "bleu": "BLEU",
     "bleu-lowercased": "lower-cased BLEU",
     "bleu-tokenised": "tokenised BLEU",
     "chrf": "chrF",
 }
+
+
+@dataclass(frozen=True, kw_only=True)
+class Treatment:
+    """Means over the epochs of a method's runs, as shares; None where nothing was logged."""
+
+    spread: float | None = None
+    """relative spread of the weights: standard deviation over mean"""
+    effective: float | None = None
+    """effective sample size"""
+    within: float | None = None
+    """share of the weights' variance within batches"""
+    shares: tuple[float | None, ...] = ()
+    """of each term in the gradient norm"""
+    clipped: float | None = None
+    """steps whose gradient was clipped"""
+
+    @property
+    def known(self) -> bool:
+        """Whether anything was logged."""
+        return any(v is not None for v in (self.spread, self.clipped, *self.shares))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,6 +57,8 @@ class Row:
     """class that colours it"""
     role: Role
     cell: trials.Cell
+    records: Mapping[int, trials.Record]
+    """seed -> what a run that is done has left"""
     weighs: bool
     """whether it gives samples weights of their own, or of their batch"""
     matched: bool
@@ -56,9 +80,20 @@ class Row:
         return self.cell.control
 
     @property
-    def failures(self) -> list[str]:
+    def failures(self) -> tuple[str, ...]:
         """What went wrong, seed by seed."""
-        return [f"seed {seed}: {failure}" for seed, failure in self.cell.failures.items()]
+        return tuple(f"seed {seed}: {failure}" for seed, failure in self.cell.failures.items())
+
+    @property
+    def weighted_term(self) -> int | None:
+        """Which term of its objective weighs its samples."""
+        terms = (record.weighted_term for record in self.records.values())
+        return next((term for term in terms if term is not None), None)
+
+    @property
+    def whole(self) -> bool:
+        """Whether every run of it is done."""
+        return bool(self.cell.values) and not self.cell.failures and not self.waiting
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,10 +102,7 @@ class Study:
 
     corpus: str
     metric: metrics.Metric
-    level: float
     rows: list[Row]
-    records: Mapping[str, Mapping[int, trials.Record]]
-    """method -> seed -> record"""
     sources: Sequence[str]
     references: Sequence[str]
 
@@ -101,7 +133,7 @@ class Study:
     @property
     def watched(self) -> bool:
         """Whether the test set was scored during training."""
-        runs = (record for of in self.records.values() for record in of.values())
+        runs = (record for row in self.rows for record in row.records.values())
         entries = (entry for record in runs for entry in record.history)
         return any(name.startswith(WATCHED) for entry in entries for name in entry.scores)
 
@@ -110,9 +142,30 @@ class Study:
         """What its metric is called in a sentence."""
         return metric_name(self.metric.name)
 
+    @property
+    def digits(self) -> int:
+        """How many decimals its scores are shown with."""
+        means = [row.cell.mean for row in self.rows if row.cell.mean is not None]
+        return digits_of(max(map(abs, means), default=1.0))
+
     def gain(self, difference: float) -> float:
         """Return a difference so that more is better."""
         return difference if self.metric.higher_is_better else -difference
+
+    def verdict(self, contrast: trials.Contrast) -> Verdict:
+        """Say whether a difference may be claimed, and in which direction."""
+        if not contrast.claimed or self.silent:
+            return "open"
+        return "better" if self.gain(contrast.difference) > 0 else "worse"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Human:
+    """What people said of the methods; `survey` fills it in."""
+
+    table: Table
+    values: dict[str, Any]
+    """all numbers, for JSON"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,7 +175,7 @@ class Evidence:
     trial: trials.Trial
     table: trials.Table
     styles: dict[str, str]
-    """method -> class that colours it"""
+    """method -> class that colours it, in the order of the plan"""
     studies: list[Study]
     human: Human | None = None
     """what people said, where there is a survey"""
@@ -133,25 +186,43 @@ class Evidence:
         return self.trial.plan
 
     @property
+    def plain(self) -> str:
+        """The method that all are compared with."""
+        return self.plan.baseline
+
+    @property
     def overall(self) -> dict[str, trials.Row]:
         """Method -> how it compares over all corpora."""
         return {row.method: row for row in self.table.rows if not row.published_only}
+
+    @property
+    def records(self) -> list[trials.Record]:
+        """Of all runs that are done."""
+        return [entry.record for entry in self.trial.entries if entry.record is not None]
+
+    @property
+    def telling(self) -> Study:
+        """The first corpus on which models have learnt enough to be compared, else the first."""
+        return next((study for study in self.studies if not study.silent), self.studies[0])
 
     def study(self, corpus: str) -> Study:
         """Return what is known on a corpus."""
         return next(study for study in self.studies if study.corpus == corpus)
 
+    def rows(self, method: str) -> list[Row]:
+        """Return a method on every corpus."""
+        return [row for study in self.studies for row in study.rows if row.method == method]
 
-_gathered: list[Evidence] = []  # the last one: a page and a terminal's text are made of one trial
+    def verdict(self, contrast: trials.Contrast) -> Verdict:
+        """Say whether a difference over all corpora may be claimed, and in which direction."""
+        return self.telling.verdict(contrast)
 
 
-def gather(trial: trials.Trial, human: Human | None = None) -> Evidence:
-    """Compare what is to be compared, once for the same trial, and sort it by corpus."""
-    if not _gathered or _gathered[0].trial is not trial:
-        table, colours = trials.table(trial), styles(trial.plan)
-        studies = [_study(trial, table, colours, corpus) for corpus in table.corpora]
-        _gathered[:] = [Evidence(trial=trial, table=table, styles=colours, studies=studies)]
-    return replace(_gathered[0], human=human) if human else _gathered[0]
+def gather(trial: trials.Trial) -> Evidence:
+    """Compare what is to be compared, and sort it by corpus."""
+    table, colours = trials.table(trial), styles(trial.plan)
+    studies = [_study(trial, table, colours, corpus) for corpus in table.corpora]
+    return Evidence(trial=trial, table=table, styles=colours, studies=studies)
 
 
 def role(plan: trials.Plan, method: str) -> Role:
@@ -167,28 +238,29 @@ def styles(plan: trials.Plan) -> dict[str, str]:
 
     A lone control is neutral too; of several, each has the colour of the method that it matches.
     """
-    found: dict[str, str] = {}
-    for method in plan.methods:
-        if role(plan, method) == "method":
-            colour = len(found)
-            found[method] = f"m{colour % COLOURS}" + (" again" if colour >= COLOURS else "")
-    controls = [method for method in plan.methods if role(plan, method) == "control"]
+    roles = {method: role(plan, method) for method in plan.methods}
+    asked = [method for method in roles if roles[method] == "method"]
+    colours = {
+        method: f"m{place % COLOURS}" + (" again" if place >= COLOURS else "")
+        for place, method in enumerate(asked)
+    }
+    controls = [method for method in roles if roles[method] == "control"]
     for method in controls:
-        matched = found.get(plan.methods[method].matches or "", "")
-        found[method] = f"control {matched}".rstrip() if len(controls) > 1 else "control"
-    found[plan.baseline] = "base"
+        matched = colours.get(plan.methods[method].matches or "", "")
+        colours[method] = f"control {matched}".rstrip() if len(controls) > 1 else "control"
+    colours[plan.baseline] = "base"
     # The place lets the page hide a method.
-    return {m: f"{found[m]} of-{k}" for k, m in enumerate(plan.methods, 1)}
-
-
-def colour(style: str) -> str:
-    """Return what colours a method, without the class by which figures hide it."""
-    return re.sub(r" ?\bof-\d+", "", style)
+    return {method: f"{colours[method]} of-{k}" for k, method in enumerate(plan.methods, 1)}
 
 
 def metric_name(metric: str) -> str:
     """Return what a metric is called in a sentence."""
     return _NAMES.get(metric, metric.replace("-", " "))
+
+
+def digits_of(score: float) -> int:
+    """Return how many decimals scores of this size are shown with."""
+    return 2 if abs(score) >= 10 else 3
 
 
 def _study(
@@ -200,40 +272,57 @@ def _study(
         if entry.corpus == corpus and entry.record is not None:
             records[entry.method][entry.seed] = entry.record
     cells = {row.method: row.cells[corpus] for row in table.rows if not row.published_only}
-
     rows = [
         Row(
             method=method,
             style=colours[method],
             role=role(plan, method),
             cell=cell,
+            records=records[method],
             weighs=any(record.weighted_term is not None for record in records[method].values()),
             matched=plan.methods[cell.control_name or method].matches == method,
             besides=_besides(records[method].values(), records[plan.baseline].values()),
             waiting=len(plan.seeds) - len({*records[method], *cell.failures}),
-            treatment=treatments.of(list(records[method].values())),
+            treatment=treatment_of(list(records[method].values())),
         )
         for method, cell in cells.items()
     ]
-    metric: metrics.Metric = metrics.METRICS[plan.metric]()
     return Study(
         corpus=corpus,
-        metric=metric,
-        level=table.level,
+        metric=metrics.METRICS[plan.metric](),
         rows=rows,
-        records=records,
         sources=trial.sources.get(corpus, ()),
         references=trial.references.get(corpus, ()),
     )
 
 
-def _besides(mine: Iterable[trials.Record], theirs: Iterable[trials.Record]) -> bool:
+def _besides(ours: Iterable[trials.Record], theirs: Iterable[trials.Record]) -> bool:
     """Tell whether recipes differ in more than seeds and weightings."""
-    ours, plain = (
-        [
-            (record.unweighted, [(term.loss, term.scale) for term in record.terms])
-            for record in records
-        ]
-        for records in (mine, theirs)
+    first, other = (
+        [(record.unweighted, [(t.loss, t.scale) for t in record.terms]) for record in records][:1]
+        for records in (ours, theirs)
     )
-    return bool(ours and plain) and ours[0] != plain[0]
+    return bool(first and other) and first != other
+
+
+def treatment_of(records: Sequence[trials.Record]) -> Treatment:
+    """Measure a treatment; the weights are those of the first term that weighs."""
+    epochs = [entry for record in records for entry in record.epochs]
+    terms = max((len(record.terms) for record in records), default=0)
+    place = next((t for record in records if (t := record.weighted_term) is not None), None)
+
+    def mean(read: Callable[[trials.TermLog], float | None]) -> float | None:
+        return None if place is None else _mean(read(entry.term(place)) for entry in epochs)
+
+    return Treatment(
+        spread=mean(lambda term: term.weight_spread),
+        effective=mean(lambda term: term.effective_samples),
+        within=mean(lambda term: term.weight_within_batches),
+        shares=tuple(_mean(e.term(k).gradient_share for e in epochs) for k in range(terms)),
+        clipped=_mean(entry.clipped for entry in epochs),
+    )
+
+
+def _mean(values: Iterable[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return statistics.fmean(known) if known else None

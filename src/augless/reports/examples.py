@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import functools
+import itertools
 import re
 import sys
 import unicodedata
@@ -13,7 +14,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from augless import trials
 from augless.reports.evidence import Row, Study
 
 EACH = 3  # examples of a kind
@@ -53,14 +53,6 @@ class Example:
     others: list[Output]
 
 
-@dataclass(frozen=True)
-class Kind:
-    """Examples chosen by one rule."""
-
-    title: str
-    examples: list[Example]
-
-
 @functools.cache
 def _tokens() -> re.Pattern[str]:
     """Return what cuts text into words, or characters, with the marks that combine with them."""
@@ -73,36 +65,21 @@ def _tokens() -> re.Pattern[str]:
 
 def marked(hypothesis: str, reference: str) -> list[Piece]:
     """Cut a hypothesis into pieces that the reference has, in order, and others."""
-    hypothesis, reference = shortened(hypothesis), shortened(reference)
-    tokens = _tokens().findall(hypothesis)
-    words = [token for token in tokens if not token.isspace()]
-    others = [token for token in _tokens().findall(reference) if not token.isspace()]
-    same = [False] * len(words)
-    matcher = difflib.SequenceMatcher(None, others, words, autojunk=False)
+    tokens = _tokens().findall(shortened(hypothesis))
+    words = [place for place, token in enumerate(tokens) if not token.isspace()]
+    others = [token for token in _tokens().findall(shortened(reference)) if not token.isspace()]
+    matcher = difflib.SequenceMatcher(None, others, [tokens[k] for k in words], autojunk=False)
+    same = [True] * len(tokens)
+    for place in words:
+        same[place] = False
     for block in matcher.get_matching_blocks():
-        same[block.b : block.b + block.size] = [True] * block.size
-    pieces: list[Piece] = []
-    flags = iter(same)
-    for token in tokens:
-        # A space belongs to the piece before it, so that a run of words is marked as one.
-        flag = (pieces[-1].same if pieces else True) if token.isspace() else next(flags)
-        if pieces and pieces[-1].same == flag:
-            pieces[-1] = Piece(pieces[-1].text + token, flag)
-        else:
-            pieces.append(Piece(token, flag))
-    return _tidy(pieces)
-
-
-def _tidy(pieces: Sequence[Piece]) -> list[Piece]:
-    """Move spaces at the end of a marked piece out of it."""
-    found: list[Piece] = []
-    for piece in pieces:
-        end = len(piece.text.rstrip())
-        if piece.same or end == len(piece.text):
-            found.append(piece)
-        else:
-            found += [Piece(piece.text[:end], False), Piece(piece.text[end:], True)]
-    return found
+        for place in words[block.b : block.b + block.size]:
+            same[place] = True
+    # Spaces between words that are marked are marked with them, so that these are one piece.
+    for place in {*range(1, len(tokens) - 1)} - {*words}:
+        same[place] = same[place - 1] or same[place + 1]
+    parts = itertools.groupby(zip(same, tokens, strict=True), key=lambda pair: pair[0])
+    return [Piece("".join(token for _, token in part), flag) for flag, part in parts]
 
 
 def shortened(text: str) -> str:
@@ -110,47 +87,40 @@ def shortened(text: str) -> str:
     return text if len(text) <= LONGEST else text[:LONGEST] + " …"
 
 
-def kinds(study: Study, focus: str | None) -> tuple[int | None, list[Kind]]:
+def chosen(focus: str | None, study: Study) -> tuple[int, dict[str, list[Example]]] | None:
     """Choose examples of a corpus: the largest gains, the largest losses, and random ones.
 
     Returns the seed whose outputs are shown, the first that both the baseline and the method have,
-    or None if there is none, or no outputs.
+    and the examples by what they are; None where outputs are missing.
     """
     base, row = study.baseline, study.row(focus)
     if row is None or base.method == row.method:
-        return None, []
-    seed = next(iter(sorted({*_written(study, base)} & {*_written(study, row)})), None)
-    if seed is None:
-        return None, []
-    gains = _gains(study, base, row, seed)
-    count = len(lines_of(study.records[base.method][seed]))
-    chosen: list[tuple[str, list[int]]] = []
+        return None
+    seeds = [s for s in sorted(row.records) if _lines(study, row, s) and _lines(study, base, s)]
+    if not seeds:
+        return None
+    numbers: dict[str, list[int]] = {}
+    gains = _gains(study, base, row, seeds[0])
     if gains is not None:
-        order = [int(i) for i in np.argsort(-gains, kind="stable")]
-        best = [i for i in order if gains[i] > 0][:EACH]
-        worst = [i for i in reversed(order) if gains[i] < 0][:EACH]
-        chosen += [("Largest gains", best), ("Largest losses", worst)]
-    taken = {i for _, those in chosen for i in those}
-    left = [i for i in range(count) if i not in taken]
+        order = [int(place) for place in np.argsort(-gains, kind="stable")]
+        numbers["Largest gains"] = [k for k in order if gains[k] > 0][:EACH]
+        numbers["Largest losses"] = [k for k in reversed(order) if gains[k] < 0][:EACH]
+    taken = {k for those in numbers.values() for k in those}
+    left = [k for k in range(len(study.references)) if k not in taken]
     drawn = np.random.default_rng(0).permutation(len(left))[:EACH]
-    chosen.append(("Drawn at random", sorted(left[int(k)] for k in drawn)))
-    return seed, [
-        Kind(title, [_example(study, base, row, seed, i) for i in those])
-        for title, those in chosen
+    numbers["Drawn at random"] = sorted(left[int(k)] for k in drawn)
+    return seeds[0], {
+        title: [_example(study, (base, row), seeds[0], k) for k in those]
+        for title, those in numbers.items()
         if those
-    ]
+    }
 
 
-def lines_of(record: trials.Record) -> list[str]:
-    """Return what a run generated for the test set."""
-    return (record.hypotheses or {}).get("test", [])
-
-
-def _written(study: Study, row: Row) -> list[int]:
-    """Return the seeds of a method whose outputs are there, and fit the test set."""
-    size = len(study.references)
-    found = study.records.get(row.method, {})
-    return [seed for seed, record in found.items() if size and len(lines_of(record)) == size]
+def _lines(study: Study, row: Row, seed: int) -> list[str]:
+    """Return what a run generated for the test set; nothing if it does not fit it."""
+    record = row.records.get(seed)
+    lines = (record.hypotheses or {}).get("test", []) if record else []
+    return lines if len(lines) == len(study.references) else []
 
 
 def _gains(study: Study, base: Row, row: Row, seed: int) -> NDArray[np.float64] | None:
@@ -160,25 +130,21 @@ def _gains(study: Study, base: Row, row: Row, seed: int) -> NDArray[np.float64] 
     is everything.
     """
     key = f"test/{study.metric.name}"
-    both = [study.records[r.method][seed].statistics.get(key) for r in (row, base)]
-    found = [table for table in both if table is not None and len(table) == len(study.references)]
-    if len(found) < 2:
+    ours, theirs = (one.records[seed].statistics.get(key) for one in (row, base))
+    if ours is None or theirs is None or not len(ours) == len(theirs) == len(study.references):
         return None
-    ours, theirs = found
     total = theirs.sum(0)
     changes = study.metric.value(total + ours - theirs) - study.metric.value(total)
     return np.nan_to_num(changes) * (1 if study.metric.higher_is_better else -1)
 
 
-def _example(study: Study, base: Row, row: Row, seed: int, index: int) -> Example:
-    reference = study.references[index]
+def _example(study: Study, shown: Sequence[Row], seed: int, place: int) -> Example:
+    reference = study.references[place]
     outputs: list[Output] = []
     others: list[Output] = []
-    for one in study.rows:
-        record = study.records.get(one.method, {}).get(seed)
-        if record is None or len(lines_of(record)) != len(study.references):
-            continue
-        output = Output(one.method, one.style, marked(lines_of(record)[index], reference))
-        (outputs if one.method in (base.method, row.method) else others).append(output)
-    source = study.sources[index] if index < len(study.sources) else ""
-    return Example(index + 1, shortened(source), shortened(reference), outputs, others)
+    for row in study.rows:
+        if lines := _lines(study, row, seed):
+            output = Output(row.method, row.style, marked(lines[place], reference))
+            (outputs if row in shown else others).append(output)
+    source = study.sources[place] if place < len(study.sources) else ""
+    return Example(place + 1, shortened(source), shortened(reference), outputs, others)

@@ -2,226 +2,134 @@
 
 from __future__ import annotations
 
-import dataclasses
 import statistics
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from augless import metrics, trials
+from augless import trials
 from augless.recipes import BadRecipe, reading
-from augless.reports import answers, charts, evidence
-from augless.reports.evidence import Evidence, Row, Study
+from augless.reports import charts, words
+from augless.reports.charts import Panel
+from augless.reports.evidence import COLOURS, MARKS, WATCHED, Evidence, Row, Study, metric_name
 from augless.trials import summary
 
 POINTS_SHOWN = 80  # points of a line: more cannot be seen
-Histories = Mapping[int, Sequence[trials.Logged]]
-Read = Callable[[trials.Logged], float | None]
+Read = Callable[[Row, trials.Logged], float | None]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Figure:
-    """Panels that are looked at together."""
-
-    panels: list[charts.Panel]
-    caption: str
+# Differences
 
 
-def differences(study: Study) -> Figure | None:
+def differences(study: Study) -> list[Panel]:
     """Draw how far each method is from the baseline, and from its control, on one corpus."""
-    sides = {
-        side: [(row, one) for row in study.rows if (one := getattr(row.cell, side)) is not None]
-        for side in summary.SIDES
-    }
-    drawn = {
-        side: [_effect(study, row.style, row.method, one) for row, one in rows]
-        for side, rows in sides.items()
-        if rows
-    }
-    if not drawn:
-        return None
-    span, panels = _span([one for of in drawn.values() for one in of]), []
-    for side, effects in drawn.items():
-        names = {row.cell.control_name or "" for row, _ in sides[side]}
-        control = names.pop() if len(names) == 1 else "its control"
+    drawn: dict[str, list[charts.Effect]] = {}
+    for side in summary.SIDES:
+        rows = [(row, one) for row in study.rows if (one := getattr(row.cell, side)) is not None]
+        controls = {row.cell.control_name or "" for row, _ in rows}
+        control = controls.pop() if len(controls) == 1 else "its control"
         other = study.baseline.method if side == "baseline" else control
-        panels.append(_forest(effects, f"{study.unit}, difference from {other}", span))
-    return Figure(panels=panels, caption=_how_to_read(study))
+        if rows:
+            effects = [_effect(study, row, row.method, one) for row, one in rows]
+            drawn[f"{study.unit}, difference from {other}"] = effects
+    span = charts.span([one for effects in drawn.values() for one in effects])
+    return [charts.forest(effects, title, span) for title, effects in drawn.items()]
 
 
-def forest(found: Evidence, methods: Sequence[str]) -> Figure | None:
-    """Draw the effect of methods on every corpus, and over all of them."""
-    panels, study = [], found.studies[0]
-    plain, unit = found.plan.baseline, study.unit
+def forest(evidence: Evidence) -> list[Panel]:
+    """Draw the effect of every method on every corpus, and over all of them; the primary first."""
+    plan, panels = evidence.plan, []
+    methods = sorted(evidence.overall, key=lambda method: method != plan.primary)
     for method in methods:
-        whole = found.overall[method].baseline
+        whole = evidence.overall[method].baseline
         if whole is None or whole.corpora < 2:
             continue
         effects = [
-            _effect(one, row.style, one.corpus, row.baseline)
-            for one in found.studies
-            if (row := one.row(method)) is not None and row.baseline is not None
+            _effect(study, row, study.corpus, row.baseline)
+            for study in evidence.studies
+            if (row := study.row(method)) is not None and row.baseline is not None
         ]
-        mark = answers.overall_mark(found, whole)
-        style = found.styles[method]
-        effects.append(_pooled(style, f"mean of {whole.corpora}", whole.test, mark))
+        style, mark = evidence.styles[method], MARKS[evidence.verdict(whole)]
+        effects.append(charts.Effect(style, f"mean of {whole.corpora}", whole.test, mark))
         if whole.likely is not None:
-            effects.append(_pooled(style, "others like these", whole.likely.mean, ""))
-        panels.append(_forest(effects, f"{method}: {unit}, difference from {plain}"))
-    if not panels:
-        return None
-    said = (
-        " Diamonds: the mean over these corpora, which is what is tested, and, from three corpora "
-        "on, what to expect on corpora like these (random effects)."
-    )
-    return Figure(panels=panels, caption=_how_to_read(study) + said)
+            effects.append(charts.Effect(style, "others like these", whole.likely.mean, ""))
+        title = f"{method}: {evidence.studies[0].unit}, difference from {plan.baseline}"
+        panels.append(charts.forest(effects, title, charts.span(effects)))
+    return panels
 
 
-def _forest(
-    effects: Sequence[charts.Effect], title: str, span: float | None = None
-) -> charts.Panel:
-    said = "; ".join(f"{one.name} {one.said} {one.mark}".rstrip() for one in effects)
-    span = _span(effects) if span is None else span
-    return charts.forest(effects, title=title, description=f"{title}: {said}.", span=span)
+def _effect(study: Study, row: Row, name: str, one: trials.Contrast) -> charts.Effect:
+    return charts.Effect(row.style, name, one.test, MARKS[study.verdict(one)], one.seeds)
 
 
-def _effect(study: Study, style: str, name: str, one: trials.Contrast) -> charts.Effect:
-    effect = _pooled(style, name, one.test, answers.mark(study, one))
-    return dataclasses.replace(effect, seeds=one.seeds, pooled=False)
+# Training
 
 
-def _pooled(style: str, name: str, test: metrics.Difference, mark: str) -> charts.Effect:
-    size = max(map(abs, (test.estimate, test.low, test.high)))
-    digits = 2 if size >= 0.1 else 3
-    middle, low, high = (
-        charts.signed(charts.fixed(value, digits)) for value in (test.estimate, test.low, test.high)
-    )
-    return charts.Effect(
+def over_seeds(
+    style: str,
+    name: str,
+    x: Sequence[float],
+    values: Sequence[Sequence[float]],
+    form: charts.Shown = "line",
+) -> charts.Series:
+    """Return the means of values, seed by seed at every place, and their range."""
+    several = max(map(len, values)) > 1
+    return charts.Series(
         style=style,
         name=name,
-        estimate=test.estimate,
-        low=test.low,
-        high=test.high,
-        mark=mark,
-        said=f"{middle} ({low} to {high})",
-        pooled=True,
+        x=x,
+        y=[statistics.fmean(of) for of in values],
+        low=[min(of) for of in values] if several else (),
+        high=[max(of) for of in values] if several else (),
+        form=form,
     )
 
 
-def _span(effects: Sequence[charts.Effect]) -> float:
-    """Return how far an axis reaches to both sides of 0."""
-    ends = [abs(v) for one in effects for v in (one.low, one.high, one.estimate, *one.seeds)]
-    return charts.rounded(0.0, max(ends) * 1.04)[1]
-
-
-def _how_to_read(study: Study) -> str:
-    better = "right" if study.metric.higher_is_better else "left"
-    if not any(one.of_methods for row in study.rows if (one := row.baseline or row.control)):
-        return f"Line: 95 % interval over sentences, of one seed. Better is to the {better}."
-    return (
-        "Line: 95 % interval. Small dots: seeds. Large dot: their mean, filled where a difference "
-        f"may be claimed, ▲ or ▼ in the table. Better is to the {better}."
-    )
-
-
-def learning(study: Study, metric: str) -> Figure | None:
+def learning(study: Study) -> list[Panel]:
     """Draw the validation score, or the watched test score, over the samples seen."""
-    epochs = {row.method: _histories(study, row, "epoch") for row in study.rows}
-    logged = [e for of in epochs.values() for history in of.values() for e in history]
-    known = list(dict.fromkeys(name for epoch in logged for name in epoch.scores))
+    runs = [record for row in study.rows for record in row.records.values()]
+    known = list(dict.fromkeys(n for run in runs for epoch in run.epochs for n in epoch.scores))
     if not known:
-        return None
+        return []
     others = [name for name in known if name not in ("loss", "perplexity")]
-    watched = [name for name in others if name.startswith(evidence.WATCHED)]
-    score = metric if metric in known else (others or known)[-1]
+    watched = [name for name in others if name.startswith(WATCHED)]
+    score = study.metric.name if study.metric.name in known else (others or known)[-1]
     score = watched[0] if watched else score
-    which = "Test" if watched else "Validation"
-    lines = [
-        line
-        for row in study.rows
-        if (line := _over_time(row, epochs[row.method], lambda e: e.scores.get(score)))
-    ]
+    lines = _lines(study.rows, lambda row, entry: entry.scores.get(score), ("epoch",))
     if not lines:
-        return None
-    name = evidence.metric_name(score.removeprefix(evidence.WATCHED))
-    ends = "; ".join(f"{line.name} {line.y[-1]:.2f}" for line in lines)
-    described = f"{which} {name} over the samples seen. At the end: {ends}."
-    panels = []
-    panels.append(
-        charts.curves(
-            lines,
-            title=f"{which} {name}",
-            description=described,
-            x_name="samples seen",
-            x_low=0.0,
-            y_name=name,
-        )
-    )
+        return []
+    name = metric_name(score.removeprefix(WATCHED))
+    title = f"{'Test' if watched else 'Validation'} {name}"
+    panels = [charts.plot(lines, title=title, x_name="samples seen", x_low=0.0, y_name=name)]
     late = [_second_half(line) for line in lines]
     if max(len(line.x) for line in late) >= 3:
         panels.append(
-            charts.curves(
+            charts.plot(
                 late,
                 title="The second half of each, closer",
-                description="The same over the second half of each method's training.",
-                x_name="of its own training",
-                x_form=charts.percent,
+                x_name="share of its own training",
+                x_form=words.percent,
                 y_name=name,
             )
         )
-    note = (
-        "The test set was scored at every epoch, as this plan asks; it chose nothing."
-        if watched
-        else "Validation is never weighted."
-    )
-    return Figure(
-        panels=panels,
-        caption="Mean over seeds; the band is their range. A line ends where its first seed did. "
-        + note,
-    )
+    return panels
 
 
-def sweep(study: Study, plan: trials.Plan) -> Figure | None:
+def sweep(plan: trials.Plan, study: Study) -> list[Panel]:
     """Draw the test score against the knob that a plan varies, a line per series."""
-    found: dict[str, list[tuple[float, Row]]] = {}
+    series: dict[str, dict[float, list[float]]] = {}
     for row in study.rows:
         method = plan.methods[row.method]
         if method.series is not None and method.at is not None and row.cell.values:
-            found.setdefault(method.series, []).append((method.at, row))
-    lines = []
-    for k, (name, points) in enumerate(found.items()):
-        points.sort(key=lambda point: point[0])
-        scores = [list(row.cell.values.values()) for _, row in points]
-        lines.append(
-            charts.Series(
-                style=f"m{k % evidence.COLOURS}",
-                name=name,
-                x=[at for at, _ in points],
-                y=[statistics.fmean(values) for values in scores],
-                low=[min(values) for values in scores],
-                high=[max(values) for values in scores],
-                dotted=True,
-            )
-        )
-    if not lines:
-        return None
-    name = study.unit
-    base = study.baseline
-    panels = [
-        charts.curves(
-            [line],
-            title=line.name,
-            description=f"Test {name} of {line.name}: "
-            + "; ".join(f"{x:g} gives {y:.2f}" for x, y in zip(line.x, line.y, strict=True)),
-            x_name=line.name,
-            y_name=name,
-            level=base.cell.mean,
-        )
-        for line in lines
-    ]
-    ruled = f" The rule is {base.method}." if base.cell.mean is not None else ""
-    return Figure(panels=panels, caption=f"Mean over seeds; the band is their range.{ruled}")
+            series.setdefault(method.series, {})[method.at] = [*row.cell.values.values()]
+    panels, level = [], study.baseline.cell.mean
+    for k, (name, points) in enumerate(series.items()):
+        places = sorted(points)
+        values = [points[at] for at in places]
+        line = over_seeds(f"m{k % COLOURS}", name, places, values, "dotted")
+        panels.append(charts.plot([line], title=name, x_name=name, y_name=study.unit, level=level))
+    return panels
 
 
 @dataclass(frozen=True)
@@ -248,83 +156,54 @@ _OVER_TIME = (
 )
 
 
-def weights(study: Study) -> Figure | None:
+def weights(study: Study) -> list[Panel]:
     """Draw statistics of the weights over the samples seen."""
-    panels = []
-    shown = [row for row in study.rows if row.weighs]
+    weighing, panels = [row for row in study.rows if row.weighs], []
     for one in _OVER_TIME:
-        lines = [line for row in shown if (line := _weights_of(study, row, one))]
-        if lines:
-            ends = "; ".join(f"{line.name} {line.y[-1]:.3g}" for line in lines)
+
+        def read(row: Row, entry: trials.Logged, one: _Statistic = one) -> float | None:
+            return one.read(entry.term(row.weighted_term or 0))
+
+        if lines := _lines(weighing, read, ("interval", "epoch")):
             panels.append(
-                charts.curves(
+                charts.plot(
                     lines,
                     title=one.title,
-                    description=f"{one.title} over the samples seen. At the end: {ends}.",
                     x_name="samples seen",
                     x_low=0.0,
                     y_name=one.note,
-                    y_form=charts.percent if one.share else charts.shown,
+                    y_form=words.percent if one.share else words.tick,
+                    cover=(0.0, 1.0) if one.share else (),
                     level=one.level,
-                    least=(0.0, 1.0) if one.share else None,
                 )
             )
-    if not panels:
-        return None
-    return Figure(
-        panels=panels,
-        caption="Methods that weigh their samples; the others give every sample the weight 1. "
-        f"Mean over seeds; the band is their range.{_of_terms(study, shown)}",
-    )
+    return panels
 
 
-def _weights_of(study: Study, row: Row, one: _Statistic) -> charts.Series | None:
-    place = _term(study, row) or 0
-    histories = _histories(study, row, "interval") or _histories(study, row, "epoch")
-    return _over_time(row, histories, lambda entry: one.read(entry.term(place)))
-
-
-def losses(study: Study) -> Figure | None:
+def losses(study: Study) -> list[Panel]:
     """Draw the losses of the last epoch, and the weight that each would get."""
-    panels, shown = [], []
+    panels = []
     for row in study.rows:
-        term = _term(study, row)
-        epochs = _histories(study, row, "epoch")
-        if term is None or not epochs:
+        place = row.weighted_term
+        runs = [record.epochs for record in row.records.values() if record.epochs]
+        if place is None or not runs:
             continue
-        first = [history[0].term(term).histogram for history in epochs.values()]
-        last = [history[-1].term(term).histogram for history in epochs.values()]
-        before, after = _summed(first), _summed(last)
-        if not after:
+        first, last = (_summed([run[k].term(place).histogram for run in runs]) for k in (0, -1))
+        if not last:
             continue
-        shown.append(row)
-        curve = weight_curve(study, row, term, len(after))
+        curve = weight_curve(row, place, len(last))
         spoken = f" Weights run from {min(curve):.3g} to {max(curve):.3g}." if curve else ""
+        said = f"Losses of {row.method} in the last epoch, in units of the mean.{spoken}"
+        title = f"{row.method}{_of_term(row)}"
         panels.append(
-            charts.histogram(
-                after,
-                curve,
-                style=row.style,
-                title=f"{row.method}{_of_term(study, row)}",
-                description=f"Losses of {row.method} in the last epoch, in units of the mean."
-                + spoken,
-                before=before,
-            )
+            charts.histogram(last, first, curve, style=row.style, title=title, description=said)
         )
-    if not panels:
-        return None
-    return Figure(
-        panels=panels,
-        caption="Bars: losses in the last epoch, all seeds. Thin outline: the first epoch. Line: "
-        "the weight that a sample with this loss gets at the end, on the axis at the right."
-        + _of_terms(study, shown),
-    )
+    return panels
 
 
-def _of_term(study: Study, row: Row) -> str:
+def _of_term(row: Row) -> str:
     """Name the term that a method weighs, where its objective has several."""
-    place = _term(study, row)
-    terms = next(iter(study.records[row.method].values())).terms
+    place, terms = row.weighted_term, next(iter(row.records.values())).terms
     if place is None or not place < len(terms) or len(terms) < 2:
         return ""
     term = terms[place]
@@ -332,25 +211,20 @@ def _of_term(study: Study, row: Row) -> str:
     return f", term {place + 1} of {len(terms)}: {term.loss.name}{factor}"
 
 
-def _of_terms(study: Study, rows: Sequence[Row]) -> str:
+def of_terms(study: Study) -> str:
     """Say of which terms the weights are, where that is a question."""
-    named = [f"{row.method}{said}" for row in rows if (said := _of_term(study, row))]
+    weighing = [row for row in study.rows if row.weighs]
+    named = [f"{row.method}{said}" for row in weighing if (said := _of_term(row))]
     return f" Weights are those of one term: {'; '.join(named)}." if named else ""
 
 
-def _term(study: Study, row: Row) -> int | None:
-    """Return which term of a method's objective weighs its samples."""
-    found = (record.weighted_term for record in study.records.get(row.method, {}).values())
-    return next((term for term in found if term is not None), None)
-
-
-def weight_curve(study: Study, row: Row, term: int, bins: int) -> list[float] | None:
+def weight_curve(row: Row, term: int, bins: int) -> list[float] | None:
     """Return the weight at each tenth of the mean loss, as it was at the end of training."""
     import torch
 
     from augless import polar, training
 
-    record = next(iter(study.records[row.method].values()))
+    record = next(iter(row.records.values()))
     if not record.epochs or not term < len(record.terms):
         return None
     last, chosen = record.epochs[-1].term(term), record.terms[term].weighting
@@ -365,58 +239,45 @@ def weight_curve(study: Study, row: Row, term: int, bins: int) -> list[float] | 
     if isinstance(weighting, polar.Control):  # depends on the batch: what it was on average
         return [last.weight] * (bins + 1) if last.weight else None
     relative = torch.arange(bins + 1, dtype=torch.float64) / 10
-    found = weighting(relative * scale, scale)
-    return (found / (mean if weighting.normalised and mean else 1.0)).tolist()
+    weights = weighting(relative * scale, scale)
+    return (weights / (mean if weighting.normalised and mean else 1.0)).tolist()
 
 
-def _histories(study: Study, row: Row, kind: str) -> dict[int, list[trials.Logged]]:
-    """Return what was logged, seed by seed."""
-    found = {
-        seed: [entry for entry in record.history if entry.kind == kind]
-        for seed, record in study.records.get(row.method, {}).items()
-    }
-    return {seed: history for seed, history in found.items() if history}
+def _lines(rows: Sequence[Row], read: Read, kinds: Sequence[str]) -> list[charts.Series]:
+    """Return what was logged over samples, a line per method, as far as all seeds have come.
+
+    Entries are of the first of the kinds that tells anything.
+    """
+    lines = []
+    for row in rows:
+        paths = next(filter(None, (_paths(row, read, kind) for kind in kinds)), [])
+        length = min(map(len, paths), default=0)
+        # Evenly thinned, always with the last.
+        kept = sorted({round(k) for k in np.linspace(0, length - 1, min(length, POINTS_SHOWN))})
+        if kept:
+            places = [statistics.fmean(path[k][0] for path in paths) for k in kept]
+            values = [[path[k][1] for path in paths] for k in kept]
+            lines.append(over_seeds(row.style, row.method, places, values))
+    return lines
 
 
-def _over_time(row: Row, histories: Histories, read: Read) -> charts.Series | None:
-    """Return a statistic over samples, the mean and range over seeds as far as all have come."""
+def _paths(row: Row, read: Read, kind: str) -> list[list[tuple[int, float]]]:
+    """Return samples and values, seed by seed."""
     paths = []
-    for history in histories.values():
-        points = [(entry.samples, read(entry)) for entry in history]
-        path = [(float(x), y) for x, y in points if y is not None]
-        if path:
-            paths.append(path)
-    if not paths:
-        return None
-    length = min(map(len, paths))
-    # Evenly thinned, always with the last.
-    kept = sorted({round(k) for k in np.linspace(0, length - 1, min(length, POINTS_SHOWN))})
-    columns = [[path[k] for path in paths] for k in kept]
-    several = len(paths) > 1
-    return charts.Series(
-        style=row.style,
-        name=row.method,
-        x=[statistics.fmean(x for x, _ in column) for column in columns],
-        y=[statistics.fmean(y for _, y in column) for column in columns],
-        low=[min(y for _, y in column) for column in columns] if several else (),
-        high=[max(y for _, y in column) for column in columns] if several else (),
-    )
+    for record in row.records.values():
+        values = [(e.samples, read(row, e)) for e in record.history if e.kind == kind]
+        paths.append([(samples, value) for samples, value in values if value is not None])
+    return [path for path in paths if path]
 
 
 def _second_half(line: charts.Series) -> charts.Series:
     """Return the second half of a line, over the share of its own samples."""
     kept = slice(next(k for k, x in enumerate(line.x) if 2 * x >= line.x[-1]), None)
-    return charts.Series(
-        style=line.style,
-        name=line.name,
-        x=[x / line.x[-1] for x in line.x[kept]],
-        y=line.y[kept],
-        low=line.low[kept],
-        high=line.high[kept],
-    )
+    shares = [x / line.x[-1] for x in line.x[kept]]
+    return replace(line, x=shares, y=line.y[kept], low=line.low[kept], high=line.high[kept])
 
 
 def _summed(histograms: Sequence[Sequence[int]]) -> list[float]:
     """Add up histograms of the same bins."""
-    found = [h for h in histograms if h and len(h) == len(histograms[0])]
-    return [float(sum(column)) for column in zip(*found, strict=True)]
+    alike = [h for h in histograms if h and len(h) == len(histograms[0])]
+    return [float(sum(column)) for column in zip(*alike, strict=True)]

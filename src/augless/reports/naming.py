@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from augless import trials
 from augless.reports.evidence import Evidence
 from augless.trials import facts
 
@@ -24,54 +23,55 @@ _WEIGHTINGS = {
     "falling": "not the paper's: samples with a low loss weigh more, up to {most:g} times as much",
     "focal": "the focal loss: samples with a high loss weigh more, up to 1",
 }
+# By the key that a method sets.
+_KNOBS = {
+    "terms.0.loss.smoothing": "label smoothing: {} of the probability is spread over all words",
+    "training.word_dropout": "word dropout: {} of the words that it reads are hidden",
+}
 
 
-def described(found: Evidence) -> dict[str, str]:
+def described(evidence: Evidence) -> dict[str, str]:
     """Say what each method is, in the order of the plan."""
-    return {method: _described(found, method) for method in found.plan.methods}
+    return {method: _described(evidence, method) for method in evidence.plan.methods}
 
 
-def _described(found: Evidence, method: str) -> str:
-    plan = found.plan
-    record = _record(found, method)
+def _described(evidence: Evidence, method: str) -> str:
+    plain, stated = method == evidence.plain, evidence.plan.methods[method]
+    records = (record for row in evidence.rows(method) for record in row.records.values())
+    record = next(records, None)
     if record is None:
-        return (
-            "the baseline; none of its runs is done" if method == plan.baseline else "not run yet"
-        )
+        return "the baseline; none of its runs is done" if plain else "not run yet"
     said = [_added(term) for term in record.terms if term.loss.name != "cross-entropy"]
+    said += [
+        words.format(record.recipe.get(key))
+        for key, words in _KNOBS.items()
+        if key in stated.overrides
+    ]
     if augmenter := record.recipe.get("augment.name"):
         weight = record.recipe.get("augment.w", 1)
         said.append(f"trained on made pairs too: {augmenter}, each with the weight {weight}")
-    place = record.weighted_term
-    if place is not None:
-        weighting = record.terms[place].weighting
-        said.append(_weights(weighting, plan.methods[method].matches))
-    elif method == plan.baseline:
+    if (place := record.weighted_term) is not None:
+        said.append(weighting(record.terms[place].weighting, stated.matches))
+    elif plain:
         said.append(f"ordinary training: {_WEIGHTINGS['plain']}")
     elif not said:
         said.append(f"{_WEIGHTINGS['plain']}; what it changes is under “The methods”")
     return "; ".join(said)
 
 
-def _record(found: Evidence, method: str) -> trials.Record | None:
-    records = (record for study in found.studies for record in study.records[method].values())
-    return next(records, None)
-
-
 def _added(term: facts.Term) -> str:
     if term.loss.name == "r-drop":
-        return (
-            f"two passes, each with its own dropout, have to agree, with the weight {term.scale:g}"
-        )
+        agree = "two passes, each with its own dropout, have to agree"
+        return f"{agree}, with the weight {term.scale:g}"
     return f"adds {term.scale:g} \N{MULTIPLICATION SIGN} {term.loss.name} to the loss"
 
 
-def _weights(weighting: facts.Component, matches: str | None) -> str:
-    knobs = weighting.knobs
-    strength = knobs.get("strength", 1.0)
-    if weighting.name not in _WEIGHTINGS:
-        return f"weighs samples by {weighting.name}"
-    return _WEIGHTINGS[weighting.name].format(
+def weighting(component: facts.Component, matches: str | None = None) -> str:
+    """Say what a weighting does; a control takes its weights from the method that it matches."""
+    knobs, strength = component.knobs, component.knobs.get("strength", 1.0)
+    if component.name not in _WEIGHTINGS:
+        return f"weighs samples by {component.name}"
+    return _WEIGHTINGS[component.name].format(
         of=matches or knobs.get("of.name", "another weighting"),
         value=knobs.get("value", 1),
         most=1 + strength if isinstance(strength, int | float) else 2,

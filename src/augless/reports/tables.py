@@ -1,418 +1,300 @@
-"""The tables, as cells for the page and for any other format."""
+"""The tables, laid out once: the page and every export write the same cells."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from augless import metrics, trials
-from augless.reports import answers, charts, evidence
-from augless.reports.evidence import Evidence, Row, Study
+from augless.reports import answers, words
+from augless.reports.evidence import (
+    MARKS,
+    Evidence,
+    Row,
+    Study,
+    Verdict,
+    digits_of,
+    metric_name,
+)
+
+_IN_BRACKETS = "; in brackets what the paper has"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Delta:
-    """A difference, as shown."""
+@dataclass(frozen=True)
+class Cell:
+    """What stands at a place of a table; nothing where nothing is known."""
 
-    text: str
-    kind: answers.Verdict
-    mark: str
-    said: tuple[str, ...]
-
-    @property
-    def marked(self) -> str:
-        """The number with its mark."""
-        return f"{self.text} {self.mark}".rstrip()
+    text: str = ""
+    kind: Verdict = "open"
+    """of a claim, which colours it"""
+    small: tuple[str, ...] = ()
+    """shown below it on the page; where there is no page, below the table"""
+    line: str = ""
+    """all of it on one line, where that is said in the table itself"""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Line:
-    """A row of the table, as shown; what is not known is empty."""
+    """A row of a table."""
 
-    method: str
-    style: str
-    role: str
-    score: str = ""
-    spread: str = ""
-    baseline: Delta | None = None
-    control: Delta | None = None
-    detectable: str = ""
-    """minimum detectable effect"""
-    published: str = ""
-    seconds: str = ""
-    samples: str = ""
-    seeds: str = ""
-    whole: bool = True
-    """whether every seed is done"""
-    failures: tuple[str, ...] = ()
-    untried: tuple[str, ...] = ()
-    """combinations that tuning could not try, and why"""
-
-    @property
-    def scored(self) -> str:
-        """The mean with its deviation."""
-        return f"{self.score} ± {self.spread}" if self.spread else self.score
+    name: str
+    """of the method, in the first column"""
+    style: str = ""
+    """class that colours it; nothing where it is no method"""
+    kind: Verdict = "open"
+    """which colours all of it"""
+    small: str = ""
+    """said of the method on the page"""
+    cells: Sequence[Cell]
+    remarks: tuple[str, ...] = ()
+    """what went wrong"""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Table:
-    """The table of one corpus."""
+    """A table, as shown."""
 
-    corpus: str
-    metric: str
-    level: float
-    seeds: int
-    lines: list[Line]
-    tuned: dict[str, float]
-    """method -> seconds of training what was tried for it"""
-    needed: str
-    """how many seeds would show something worth it"""
-    columns: dict[str, str]
-    """name of a column -> its heading, in order; columns that nothing is known of are left out"""
+    title: str
+    head: Sequence[str]
+    lines: Sequence[Line]
+    legend: str
+    remarks: Sequence[str] = ()
+    """what else must be said, below it"""
 
-    def cells(self, line: Line) -> list[str]:
-        """Return what is in a row, as text."""
-        return [_CELLS[column](line) for column in self.columns]
+    @property
+    def rows(self) -> list[list[str]]:
+        """All of it as text, the head first."""
+        rows = ([line.name, *(c.line or c.text for c in line.cells)] for line in self.lines)
+        return [list(self.head), *rows]
 
+    @property
+    def notes(self) -> list[str]:
+        """What went wrong in its rows, and its remarks."""
+        wrong = [f"{line.name}, {remark}" for line in self.lines for remark in line.remarks]
+        return [*wrong, *self.remarks]
 
-_CELLS: dict[str, Callable[[Line], str]] = {
-    "method": lambda line: line.method,
-    "score": lambda line: line.scored or ("failed" if line.failures else ""),
-    "baseline": lambda line: line.baseline.marked if line.baseline else "",
-    "control": lambda line: line.control.marked if line.control else "",
-    "detectable": lambda line: line.detectable,
-    "published": lambda line: line.published,
-    "seconds": lambda line: line.seconds,
-    "samples": lambda line: line.samples,
-    "seeds": lambda line: line.seeds,
-}
-
-
-def tables(found: Evidence) -> list[Table]:
-    """Make a table per corpus."""
-    return [table(found, study) for study in found.studies]
+    def without_empty(self, first: int = 1) -> Table:
+        """Return it without the columns that nothing is known of; the first ones stay."""
+        used = [
+            k
+            for k in range(len(self.head))
+            if k < first or any(line.cells[k - 1].text for line in self.lines)
+        ]
+        lines = [replace(line, cells=[line.cells[k - 1] for k in used[1:]]) for line in self.lines]
+        return replace(self, head=[self.head[k] for k in used], lines=lines)
 
 
-def table(found: Evidence, study: Study) -> Table:
-    """Make the table of a corpus; rows that only the paper has come last."""
-    plan = found.plan
-    means = [abs(row.cell.mean) for row in study.rows if row.cell.mean is not None]
-    digits = digits_of(max(means, default=1.0))
-    named = {row.cell.control_name for row in study.rows if row.control}
-    lines = [_line(found, study, row, digits, len(named) > 1) for row in study.rows]
+def results(evidence: Evidence, study: Study) -> Table:
+    """Make the main table of a corpus; rows that only the paper has come last."""
+    plan = evidence.plan
+    controls = {row.cell.control_name for row in study.rows if row.control}
+    head = [
+        "Method",
+        study.unit,
+        f"against {plan.baseline}",
+        f"against {'its control' if len(controls) != 1 else next(iter(controls))}",
+        "minimum detectable effect",
+        "in the paper",
+        "seconds",
+        "samples",
+        "seeds",
+    ]
+    lines = [_line(evidence, study, row, len(controls) > 1) for row in study.rows]
     for method in plan.published_only:
-        if shown := published(found, study, method, plan.metric):
-            lines.append(Line(method=method, style="paper", role="paper", published=shown))
-    headings = {
-        "method": "Method",
-        "score": study.unit,
-        "baseline": f"against {plan.baseline}",
-        "control": f"against {named.pop()}" if len(named) == 1 else "against its control",
-        "detectable": "minimum detectable effect",
-        "published": "in the paper",
-        "seconds": "seconds",
-        "samples": "samples",
-        "seeds": "seeds",
-    }
-    used = {
-        key: heading
-        for key, heading in headings.items()
-        if key in ("method", "score") or any(_CELLS[key](line) for line in lines)
-    }
-    return Table(
-        corpus=study.corpus,
-        metric=study.unit,
-        level=study.level,
-        seeds=len(plan.seeds),
-        lines=lines,
-        tuned=tuned(found, study.corpus),
-        needed=answers.needed(found, study.corpus),
-        columns=used,
-    )
+        if shown := published(evidence, study, method, plan.metric):
+            cells = [Cell(shown if name == "in the paper" else "") for name in head[1:]]
+            only = "in the paper only"
+            lines.append(Line(name=method, style="paper", small=only, cells=cells))
+    table = Table(title=study.corpus, head=head, lines=lines, legend="").without_empty(2)
+    legend = _legend(evidence, study, "seconds" in table.head)
+    return replace(table, legend=" ".join(filter(None, legend)))
 
 
-def digits_of(score: float) -> int:
-    """Return how many digits scores of this size are shown with."""
-    return 2 if abs(score) >= 10 else 3
-
-
-def _line(found: Evidence, study: Study, row: Row, digits: int, several: bool) -> Line:
+def _line(evidence: Evidence, study: Study, row: Row, several: bool) -> Line:
     """Lay out a method; of several controls each difference says which."""
-    cell, metric = row.cell, found.plan.metric
-    control = _delta(study, row.control, digits)
-    if control and several:
-        control = replace(control, said=(f"from {cell.control_name}", *control.said))
+    cell, digits, seeds = row.cell, study.digits, len(evidence.plan.seeds)
+    control = delta(study, row.control, digits)
+    if row.control and several:
+        control = replace(control, small=(f"from {cell.control_name}", *control.small))
+    failed = Cell("failed", "worse") if cell.mean is None and row.failures else None
     return Line(
-        method=row.method,
+        name=row.method,
         style=row.style,
-        role=row.role,
-        score=number(cell.mean, digits),
-        spread=number(cell.deviation, digits),
-        baseline=_delta(study, row.baseline, digits),
-        control=control,
-        detectable=_detectable(row.baseline, digits),
-        published=published(found, study, row.method, metric),
-        seconds="" if cell.seconds is None else f"{cell.seconds:,.0f}",
-        samples="" if cell.samples is None else f"{cell.samples:,.0f}",
-        seeds=f"{len(cell.values)} of {len(found.plan.seeds)}",
-        whole=len(cell.values) == len(found.plan.seeds),
-        failures=tuple(row.failures),
-        untried=tuple(found.trial.tuning_failures(row.method, study.corpus)),
+        cells=[
+            failed or Cell(scored(cell.mean, cell.deviation, digits)),
+            delta(study, row.baseline, digits),
+            control,
+            Cell(_detectable(row.baseline, digits)),
+            Cell(published(evidence, study, row.method, study.metric.name)),
+            Cell("" if cell.seconds is None else f"{cell.seconds:,.0f}"),
+            Cell("" if cell.samples is None else f"{cell.samples:,.0f}"),
+            Cell(f"{len(cell.values)} of {seeds}"),
+        ],
+        remarks=(*row.failures, *evidence.trial.tuning_failures(row.method, study.corpus)),
     )
 
 
 def _detectable(contrast: trials.Contrast | None, digits: int) -> str:
     if contrast is None or contrast.alike or not contrast.of_methods:
         return ""
-    return number(contrast.test.minimum_detectable_effect, digits)
+    return words.fixed(contrast.test.minimum_detectable_effect, digits)
 
 
-def tuned(found: Evidence, corpus: str) -> dict[str, float]:
+def scored(mean: float | None, deviation: float | None, digits: int) -> str:
+    """Write a mean with its deviation, as far as they are known."""
+    spread = "" if deviation is None else f" ± {words.fixed(deviation, digits)}"
+    return f"{words.fixed(mean, digits)}{spread}"
+
+
+def delta(where: Study | Evidence, contrast: trials.Contrast | None, digits: int = 2) -> Cell:
+    """Write a difference with the mark of a claim; its interval and its p are small."""
+    if contrast is None:
+        return Cell()
+    kind, test = where.verdict(contrast), contrast.test
+    small = [words.interval(test.low, test.high, digits), words.probability(contrast.corrected_p)]
+    small += ["degenerate outputs"] if contrast.fault else []
+    text = f"{words.signed(contrast.difference, digits)} {MARKS[kind]}".rstrip()
+    return Cell(text, kind, tuple(small))
+
+
+def published(evidence: Evidence, study: Study, method: str, metric: str) -> str:
+    """Write the paper's number, if it has one, with as many digits as it prints of a metric."""
+    digits = 3 if "distinct" in metric else 2
+    return words.fixed(evidence.plan.published(method, study.corpus, metric), digits)
+
+
+def tuned(evidence: Evidence, corpus: str) -> dict[str, float]:
     """Return the seconds of training what was tried for methods, where they are known."""
-    chosen = found.trial.chosen.items()
+    chosen = evidence.trial.chosen.items()
     seconds = {method: of[corpus].seconds for method, of in chosen if corpus in of}
     return {method: spent for method, spent in seconds.items() if spent}
 
 
-def _delta(study: Study, contrast: trials.Contrast | None, digits: int) -> Delta | None:
-    if contrast is None:
-        return None
-    kind, mark = answers.verdict(study, contrast), answers.mark(study, contrast)
-    said = [span(contrast.test, digits), answers.probability(contrast.corrected_p)]
-    said += ["degenerate outputs"] if contrast.fault else []
-    text = charts.signed(charts.fixed(contrast.difference, digits))
-    return Delta(text=text, kind=kind, mark=mark, said=tuple(said))
+def _legend(evidence: Evidence, study: Study, timed: bool) -> Iterator[str]:
+    """Yield how to read the table of a corpus."""
+    yield f"{study.unit} on the test set, {_over(evidence)}."
+    yield _marks(evidence)
+    yield answers.needed(evidence, study.corpus)
+    if timed:
+        yield "Seconds are of training alone, without tuning, and of runs side by side:"
+        yield "a rough figure."
+        spent = tuned(evidence, study.corpus).items()
+        each = words.joined([f"{seconds:,.0f} seconds for {method}" for method, seconds in spent])
+        yield f"Tuning took another {each}." if each else ""
 
 
-def span(test: metrics.Difference, digits: int) -> str:
-    """Write an interval."""
-    low, high = (charts.signed(charts.fixed(end, digits)) for end in (test.low, test.high))
-    return f"{low} to {high}"
+def _over(evidence: Evidence) -> str:
+    several = len(evidence.plan.seeds) > 1
+    return "mean ± standard deviation over seeds" if several else "of one seed"
 
 
-def number(value: float | None, digits: int) -> str:
-    """Write a score; nothing where there is none."""
-    return "" if value is None else charts.fixed(value, digits)
-
-
-def published(found: Evidence, study: Study, method: str, metric: str) -> str:
-    """Write the paper's number, if it has one, with as many digits as it prints of a metric."""
-    shown = 3 if "distinct" in metric else 2
-    return number(found.plan.published(method, study.corpus, metric), shown)
-
-
-def legend(table: Table) -> str:
-    """Say how to read the table of a corpus."""
-    said = f"{table.metric} on the test set, {_over(table.seeds)}. "
-    said += _marks(table.seeds, table.level)
-    said += f" {table.needed}" if table.needed else ""
-    if "seconds" in table.columns:
-        said += (
-            " Seconds are of training alone, without tuning, and of runs side by side: "
-            "a rough figure."
-        )
-        spent = [f"{seconds:,.0f} seconds for {method}" for method, seconds in table.tuned.items()]
-        said += f" Tuning took another {answers.joined(spent)}." if spent else ""
-    return said
-
-
-def _over(seeds: int) -> str:
-    return "mean ± standard deviation over seeds" if seeds > 1 else "of one seed"
-
-
-def _marks(seeds: int, level: float) -> str:
+def _marks(evidence: Evidence) -> str:
     """Say what the marks of tables mean."""
-    if seeds == 1:
+    if len(evidence.plan.seeds) == 1:
         return "One seed says nothing about a method: intervals are over sentences alone."
     return (
-        f"▲ better, ▼ worse: p < {level:g}, corrected by Holm but for the primary contrast. "
-        "Intervals are of 95 %."
+        f"▲ better, ▼ worse: p < {evidence.table.level:g}, corrected by Holm but for the primary "
+        "contrast. Intervals are of 95 %."
     )
 
 
-@dataclass(frozen=True)
-class OverviewCell:
-    """A method on one corpus, in brief."""
-
-    score: str
-    kind: answers.Verdict
-    mark: str
-    published: str
-    seeds: str
-    """how many are done, if not all"""
-
-    @property
-    def text(self) -> str:
-        """All of it on a line."""
-        paper = f"({self.published})" if self.published else ""
-        seeds = f"[{self.seeds}]" if self.seeds else ""
-        return " ".join(filter(None, (self.score, self.mark, seeds, paper)))
-
-
-@dataclass(frozen=True)
-class OverviewRow:
-    """A method on all corpora."""
-
-    method: str
-    style: str
-    cells: list[OverviewCell]
-    overall: Delta | None
-
-
-@dataclass(frozen=True)
-class Overview:
-    """Methods by corpora, as the paper's Table 1 has them."""
-
-    corpora: list[str]
-    rows: list[OverviewRow]
-    legend: str
-
-
-def overview(found: Evidence) -> Overview | None:
-    """Make a table of all corpora, if there are several."""
-    if len(found.studies) < 2:
+def overview(evidence: Evidence) -> Table | None:
+    """Make a table of all corpora, as the paper's Table 1, if there are several."""
+    if len(evidence.studies) < 2:
         return None
-    by_corpus = tables(found)
-    methods = list(dict.fromkeys(line.method for one in by_corpus for line in one.lines))
-    rows = []
-    for method in methods:
-        cells, style = [], ""
-        for one in by_corpus:
-            line = next((line for line in one.lines if line.method == method), None)
-            delta = line.baseline if line else None
-            kind: answers.Verdict = delta.kind if delta else "open"
-            score = _CELLS["score"](line).split(" ± ")[0] if line else ""
-            mark, paper = delta.mark if delta else "", line.published if line else ""
-            partial = f"{line.seeds} seeds" if line and line.score and not line.whole else ""
-            cells.append(OverviewCell(score, kind, mark, paper, partial))
-            style = line.style if line else style
-        rows.append(OverviewRow(method, style, cells, _overall(found, method)))
-    said = f"{by_corpus[0].metric} on the test sets, mean over seeds, against {found.plan.baseline}"
-    printed = any(cell.published for row in rows for cell in row.cells)
-    said += "; in brackets what the paper has. " if printed else ". "
-    said += "Mean: the difference over all corpora. "
-    said += _marks(len(found.plan.seeds), found.table.level)
-    return Overview([one.corpus for one in by_corpus], rows, said)
+    plan, lines, printed = evidence.plan, [], False
+    for method, style in _all_methods(evidence).items():
+        paper = any(published(evidence, one, method, plan.metric) for one in evidence.studies)
+        if method in plan.methods or paper:
+            cells = [_brief(evidence, study, method) for study in evidence.studies]
+            cells.append(_overall(evidence, method))
+            lines.append(Line(name=method, style=style, cells=cells))
+            printed |= paper
+    said = f"{metric_name(plan.metric)} on the test sets, mean over seeds, against {plan.baseline}"
+    said += f"{_IN_BRACKETS if printed else ''}. Mean: the difference over all corpora. "
+    head = ["Method", *(study.corpus for study in evidence.studies), "mean"]
+    return Table(title="All corpora", head=head, lines=lines, legend=said + _marks(evidence))
 
 
-def _overall(found: Evidence, method: str) -> Delta | None:
-    """Lay out a difference over all corpora."""
-    row = found.overall.get(method)
-    contrast = row.baseline if row else None
-    if contrast is None or contrast.corpora < 2:
-        return None
-    kind, mark = answers.overall(found, contrast), answers.overall_mark(found, contrast)
-    text = charts.signed(charts.fixed(contrast.difference, 2))
-    said = (span(contrast.test, 2), answers.probability(contrast.corrected_p))
-    return Delta(text=text, kind=kind, mark=mark, said=said)
+def _all_methods(evidence: Evidence) -> dict[str, str]:
+    """Return the methods, and those that only the paper has, with what colours them."""
+    return evidence.styles | dict.fromkeys(evidence.plan.published_only, "paper")
 
 
-@dataclass(frozen=True)
-class Number:
-    """A mean and its deviation, and what the paper has, as shown."""
-
-    mean: str
-    spread: str
-    published: str
-
-    @property
-    def text(self) -> str:
-        """All of it on a line."""
-        spread = f"± {self.spread}" if self.spread else ""
-        paper = f"({self.published})" if self.published else ""
-        return " ".join(filter(None, (self.mean, spread, paper)))
+def _brief(evidence: Evidence, study: Study, method: str) -> Cell:
+    """Write what a method scored on a corpus, and whether that is better."""
+    row, paper = study.row(method), published(evidence, study, method, study.metric.name)
+    if row is None:
+        return noted("", "", paper)
+    kind: Verdict = study.verdict(row.baseline) if row.baseline else "open"
+    score = words.fixed(row.cell.mean, study.digits) or ("failed" if row.failures else "")
+    done, asked = len(row.cell.values), len(evidence.plan.seeds)
+    partial = f"{done} of {asked} seeds" if row.cell.mean is not None and done < asked else ""
+    return noted(f"{score} {MARKS[kind]}".rstrip(), partial, paper, kind)
 
 
-@dataclass(frozen=True)
-class ScoreRow:
-    """All scores of a method, or of a row that only the paper has."""
-
-    method: str
-    style: str
-    cells: list[Number]
+def noted(text: str, seeds: str, paper: str = "", kind: Verdict = "open") -> Cell:
+    """Write a score with how many seeds are done, if not all, and with what the paper has."""
+    paper = f"({paper})" if paper else ""
+    line = (text, f"[{seeds}]" if seeds else "", paper)
+    return Cell(text, kind, tuple(filter(None, (seeds, paper))), " ".join(filter(None, line)))
 
 
-@dataclass(frozen=True)
-class Scores:
-    """All scores of all methods on a corpus."""
+def _overall(evidence: Evidence, method: str) -> Cell:
+    """Write a difference over all corpora."""
+    row = evidence.overall.get(method)
+    if row is None or row.baseline is None or row.baseline.corpora < 2:
+        return Cell()
+    cell = delta(evidence, row.baseline)
+    return replace(cell, line=f"{cell.text} ({', '.join(cell.small)})")
 
-    names: list[str]
-    rows: list[ScoreRow]
-    legend: str
 
-
-def scores(found: Evidence, study: Study) -> Scores | None:
+def scores(evidence: Evidence, study: Study) -> Table | None:
     """Make a table of all metrics, if there are several."""
-    plan = found.plan
-    names = [name for name in plan.metrics if any(name in r.cell.scores for r in study.rows)]
+    plan, lines = evidence.plan, []
+    names = [name for name in plan.metrics if any(name in row.cell.scores for row in study.rows)]
     if len(names) < 2:
         return None
-    rows = []
-    for row in study.rows:
-        cells = []
+    for method, style in _all_methods(evidence).items():
+        row, cells = study.row(method), []
         for name in names:
-            mean, deviation = row.cell.scores.get(name, (None, None))
-            digits = 2 if mean is None else digits_of(mean)
-            paper = published(found, study, row.method, name)
-            cells.append(Number(number(mean, digits), number(deviation, digits), paper))
-        rows.append(ScoreRow(row.method, row.style, cells))
-    for method in plan.published_only:
-        cells = [Number("", "", published(found, study, method, name)) for name in names]
-        if any(cell.published for cell in cells):
-            rows.append(ScoreRow(method, "paper", cells))
-    said = f"All scores on the test set, {_over(len(plan.seeds))}"
-    if any(cell.published for row in rows for cell in row.cells):
-        said += "; in brackets what the paper has"
-    lower = [evidence.metric_name(n) for n in names if not metrics.METRICS[n].higher_is_better]
-    said += f". Lower is better for {answers.joined(lower)}." if lower else "."
-    return Scores([evidence.metric_name(name) for name in names], rows, said)
+            mean, deviation = row.cell.scores.get(name, (None, None)) if row else (None, None)
+            text = scored(mean, deviation, digits_of(mean or 0.0))
+            cells.append(noted(text, "", published(evidence, study, method, name)))
+        if row or any(cell.line for cell in cells):
+            lines.append(Line(name=method, style=style, cells=cells))
+    said = f"All scores on the test set, {_over(evidence)}"
+    said += _IN_BRACKETS if any(cell.small for line in lines for cell in line.cells) else ""
+    lower = [metric_name(name) for name in names if not metrics.METRICS[name].higher_is_better]
+    said += f". Lower is better for {words.joined(lower)}." if lower else "."
+    head = ["Method", *map(metric_name, names)]
+    return Table(title=f"{study.corpus}, all metrics", head=head, lines=lines, legend=said)
 
 
-@dataclass(frozen=True)
-class TreatmentRow:
-    """How strong a method's treatment was, beside its effect."""
-
-    method: str
-    style: str
-    cells: list[str]
-
-
-@dataclass(frozen=True)
-class Treatments:
-    """All treatments on a corpus."""
-
-    names: list[str]
-    rows: list[TreatmentRow]
-    legend: str
-
-
-def treatments(study: Study) -> Treatments | None:
+def treatments(study: Study) -> Table | None:
     """Make a table of how strong each treatment was, if anything was logged of it."""
-    rows = []
+    lines = []
     for row in study.rows:
-        one = row.treatment
-        if not one.known:
-            continue
-        effect = _delta(study, row.baseline, 2)
-        shares = " + ".join(_share(share) for share in one.shares) if len(one.shares) > 1 else ""
-        numbers = [_share(one.spread), _share(one.effective), _share(one.within)]
-        cells = [f"{effect.marked} ({effect.said[0]})" if effect else ""]
-        rows.append(
-            TreatmentRow(row.method, row.style, [*cells, *numbers, shares, _share(one.clipped)])
-        )
-    if not rows:
+        one, effect = row.treatment, delta(study, row.baseline)
+        if one.known:
+            shares = " + ".join(map(_share, one.shares)) if len(one.shares) > 1 else ""
+            numbers = [*map(_share, (one.spread, one.effective, one.within)), shares]
+            said = f"{effect.text} ({effect.small[0]})" if effect.text else ""
+            cells = [Cell(text) for text in (said, *numbers, _share(one.clipped))]
+            lines.append(Line(name=row.method, style=row.style, cells=cells))
+    if not lines:
         return None
-    names = ["effect", "spread of weights", "effective sample size", "spread within batches"]
-    names += ["share of the gradient", "clipped steps"]
-    used = [k for k in range(len(names)) if any(row.cells[k] for row in rows)]
-    rows = [replace(row, cells=[row.cells[k] for k in used]) for row in rows]
+    head = ["Method", "effect", "spread of weights", "effective sample size"]
+    head += ["spread within batches", "share of the gradient", "clipped steps"]
     said = (
         "How strong each treatment was, the mean over epochs and seeds. Spread of weights: their "
         "standard deviation over their mean; within batches: the share of their variance that is "
         "not between batches. Share of the gradient: that of each term in its norm. Where steps "
         "are clipped, what the weights of a batch have in common is undone."
     )
-    return Treatments([names[k] for k in used], rows, said)
+    title = f"{study.corpus}, treatments"
+    return Table(title=title, head=head, lines=lines, legend=said).without_empty()
 
 
 def _share(value: float | None) -> str:
@@ -421,3 +303,33 @@ def _share(value: float | None) -> str:
         return ""
     digits = 1 if abs(value) >= 0.01 or value == 0 else 2
     return f"{100 * value:.{digits}f} %"
+
+
+def tried(evidence: Evidence) -> list[Table]:
+    """Make a table of what tuning tried, the best first, for each method on each corpus."""
+    several = len(evidence.studies) > 1
+    return [
+        _attempts(evidence.plan, choice, f"{method} on {corpus}" if several else method)
+        for method, of_corpora in evidence.trial.chosen.items()
+        for corpus, choice in of_corpora.items()
+    ]
+
+
+def _attempts(plan: trials.Plan, choice: trials.Choice, what: str) -> Table:
+    """Lay out combinations: a column per hyper-parameter, then the score."""
+    sign, lines = -1 if plan.chooses_highest else 1, []
+    ranked = sorted(choice.tried, key=lambda a: math.inf if a.score is None else sign * a.score)
+    keys = list(dict.fromkeys(key for attempt in ranked for key in attempt.values))
+    for attempt in ranked:
+        shown = "—" if attempt.failure is None else str(attempt.failure)
+        if attempt.score is not None:
+            shown = words.fixed(attempt.score, digits_of(attempt.score))
+        chosen = choice.best is not None and attempt.values == choice.best.values
+        values = [words.value(attempt.values.get(key, "")) for key in keys]
+        first, *rest = (*values, f"{shown} ← chosen" if chosen else shown)
+        cells = [Cell(text) for text in rest]
+        lines.append(Line(name=first, kind="better" if chosen else "open", cells=cells))
+    spent = f": {choice.seconds:,.0f} seconds of training" if choice.seconds else ""
+    said = f"All that was tried, the best on the validation set first{spent}."
+    head = [*keys, plan.chooses_by]
+    return Table(title=f"Chosen for {what}", head=head, lines=lines, legend=said)

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from augless.reports import exports as escaping
+from augless.reports import pages
 from augless.survey import datasheet, figures, inference, ratings
 from augless.survey.agreement import Agreement
 from augless.survey.folder import write
@@ -270,22 +271,11 @@ def text(found: Tally) -> str:
         rows[0][0] = scored.scale.capitalize()
     tables += [_agreements(found), _raters(found)]
     parts = [
-        _aligned([[escaping.visible(cell) for cell in row] for row in rows]) for rows in tables
+        "\n".join(escaping.aligned([[escaping.visible(cell) for cell in row] for row in rows]))
+        for rows in tables
     ]
     said = [escaping.visible(sentence(found)), *(f"- {escaping.visible(n)}" for n in found.notes)]
     return "\n\n".join(["\n".join(said), *parts])
-
-
-def _aligned(rows: Sequence[Sequence[str]]) -> str:
-    from rich import cells  # late: help must be fast
-
-    widths = [max(map(cells.cell_len, column)) for column in zip(*rows, strict=True)]
-    lines = []
-    for row in rows:
-        gaps = [" " * (w - cells.cell_len(cell)) for cell, w in zip(row, widths, strict=True)]
-        first, *rest = zip(row, gaps, strict=True)
-        lines.append("  ".join(["".join(first), *(gap + cell for cell, gap in rest)]).rstrip())
-    return "\n".join(lines)
 
 
 # The page
@@ -295,7 +285,7 @@ def page(found: Tally) -> str:
     """Write a page that needs nothing else, in the style of the reports."""
     design = found.design
     return str(
-        _environment()
+        pages.environment("reports", "survey")
         .get_template("tally.html")
         .render(
             title=design.title,
@@ -319,7 +309,7 @@ def svg(found: Tally) -> str:
     """Write the figure as a file of its own: the scales one below the other."""
     panels = [figures.distribution(scored) for scored in found.scales]
     return str(
-        _environment()
+        pages.environment("reports", "survey")
         .get_template("figure.svg")
         .render(style=figures.STYLE, fresh=_fresh(), panels=panels)
     )
@@ -328,20 +318,6 @@ def svg(found: Tally) -> str:
 def _fresh() -> Callable[[], str]:
     counter = itertools.count(1)
     return lambda: f"s{next(counter)}"
-
-
-def _environment() -> Any:
-    import jinja2
-
-    return jinja2.Environment(
-        loader=jinja2.ChoiceLoader(  # the style of the reports, not that of the page to rate on
-            [jinja2.PackageLoader("augless", "reports"), jinja2.PackageLoader("augless", "survey")]
-        ),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
 
 
 # Values

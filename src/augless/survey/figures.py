@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from augless.reports import charts
+from augless.reports import charts, words
 from augless.survey.tallying import Row, Scored
 
 _LEFT, _RIGHT, _TOP, _STEP, _THICK = 100.0, 98.0, 22.0, 26.0, 17.0
@@ -41,7 +41,7 @@ def distribution(scored: Scored) -> charts.Panel:
     floor = _TOP + _STEP * len(rows) + 12.0
     for share in (0.0, 0.25, 0.5, 0.75, 1.0):
         label = charts.Label(
-            x=x(share), y=floor, text=charts.percent(share), style="name", anchor="middle"
+            x=x(share), y=floor, text=words.percent(share), style="name", anchor="middle"
         )
         panel.labels.append(label)
     return panel

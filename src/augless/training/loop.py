@@ -124,11 +124,12 @@ class Trainer:
         self.at = Position()
         self.recent, self.epoch = Span(), Span()
         """since the last record, and since the epoch began"""
-        weight, lengths = pairs.weight.astype(np.float64), pairs.target.lengths + 1
-        self._mean_weights = {
-            "sentence": float(weight.mean() if len(weight) else 0) or 1.0,
-            "token": float((weight * lengths).sum() / max(1, lengths.sum())) or 1.0,
+        weight = pairs.weight.astype(np.float64)
+        self._totals = {
+            "sentence": float(weight.sum()) or 1.0,
+            "token": float((weight * (pairs.target.lengths + 1)).sum()) or 1.0,
         }
+        """of the corpus, each pair counted by its own weight"""
 
     def step(self, rows: NDArray[np.int64]) -> None:
         """Take one optimiser step on the given pairs, of which this rank computes its share."""
@@ -161,14 +162,17 @@ class Trainer:
 
     def _divisors(self, rows: NDArray[np.int64]) -> list[float]:
         """Return what each term's sum over a batch is divided by to become a mean."""
-        # Choice: a weight is relative to its mean over the corpus, never to that of its batch, so
-        # that pairs of low weight lower neither the rate of the others nor are they raised where
-        # they are among themselves (docs/paper.md). Laws do the same with `normalise`.
-        sentences = len(rows) * self._mean_weights["sentence"]
-        tokens = self._tokens(rows) * self._mean_weights["token"]
+        # Choice: a batch is a share of the corpus, and its sum is divided by that share of the
+        # corpus' total, never by its own. Else batches of short sentences would teach as much as
+        # those of long ones, so that tokens of short sentences counted more, and pairs of low
+        # weight would be raised where they are among themselves (docs/paper.md).
+        share = len(rows) / len(self.pairs)
+        if self.settings.batch_by == "tokens":
+            share = self._tokens(rows) / self._tokens(np.arange(len(self.pairs)))
         by_tokens = self.settings.per == "token"
         return [
-            tokens if by_tokens and term.loss.grows else sentences for term in self.criterion.terms
+            share * self._totals["token" if by_tokens and term.loss.grows else "sentence"]
+            for term in self.criterion.terms
         ]
 
     def _backward(self, rows: NDArray[np.int64]) -> list[Tensor]:

@@ -27,7 +27,7 @@ from augless.trials.facts import (
 from augless.trials.forecast import Forecast, Measured, forecast
 from augless.trials.graph import Job
 from augless.trials.keys import BadPlan
-from augless.trials.ownfiles import own
+from augless.trials.ownfiles import monolingual, own
 from augless.trials.plans import Base, Method, Plan, Range, shipped
 from augless.trials.records import BadRecord, Entry, Record, Trial
 from augless.trials.running import Running, Status, collect, run
@@ -67,6 +67,7 @@ __all__ = [
     "alarm",
     "collect",
     "forecast",
+    "monolingual",
     "own",
     "run",
     "shipped",

@@ -25,8 +25,8 @@ LOSS = "loss"
 """what tuning chooses by unless a metric is asked for: nats per sentence of the validation set,
 never weighted; unlike perplexity it is comparable between vocabularies"""
 
-REWRITING, REVERSE_MODEL = "rewriting", "reverse model"
-"""what a run's result calls making its pairs, and training the model that they were made by"""
+REWRITING = "rewriting"
+"""what a run's result calls making its pairs; models that had to be trained for it have names"""
 
 LARGEST = 1e15
 """a number beyond it counts as not finite: sums and squares of it would not be"""
@@ -144,8 +144,7 @@ class Result:
     needed: Annotated[dict[str, Spent], pydantic.Field(max_length=100)] = field(
         default_factory=dict
     )
-    """what was done before training, by what it was, such as `REVERSE_MODEL`; older runs have
-    none"""
+    """what was done before training, by what it was, such as `REWRITING`; older runs have none"""
 
 
 @dataclass(frozen=True, kw_only=True)

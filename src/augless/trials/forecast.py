@@ -7,6 +7,7 @@ import dataclasses
 import json
 import tempfile
 import time
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
@@ -101,7 +102,8 @@ def forecast(
 
     One run of each kind (corpus, model, losses, training) takes a few real steps and writes some
     sentences, in as many processes as there will be: they slow each other down. Runs that depend
-    on scores to come are listed with the first combination.
+    on scores to come are listed with the first combination. Models that have to be trained before
+    pairs can be made are runs too; how long making pairs takes is not known.
     """
     state = running.checked(plan, root=root, records=records, retry=True)
     running.prepare(state, workers=workers, progress=progress)
@@ -117,9 +119,12 @@ def forecast(
             names[kind] = f"{job.method} on {job.corpus}"
         return kinds[kind]
 
-    found, listed = [], set()
-    for job in known:
+    found: list[Expected] = []
+    listed: set[str | None] = set()
+    for job in _with_needs(known):
         key = state.key(job)
+        if job.need and key in listed:
+            continue
         if state.done(job):
             found.append(Expected(job, 0.0, 1.0, DONE))
         elif (failure := state.failure(job)) is not None:
@@ -132,7 +137,11 @@ def forecast(
                 _expected(job, measured(job), share, f"{share:.0%} trained" if share else "")
             )
         listed.add(key)
-    for job in _later(state):
+    for job in _with_needs(_later(state)):
+        if job.need:
+            if state.done(job) or state.key(job) in listed:
+                continue
+            listed.add(state.key(job))
         if (failure := state.failure(job)) is not None:
             found.append(Expected(job, None, 0.0, str(failure)))
             continue
@@ -143,10 +152,18 @@ def forecast(
     return Forecast(found, jobs, fine)
 
 
+def _with_needs(jobs: Iterable[Job]) -> Iterator[Job]:
+    """Yield runs, each after the models that its pairs are made by."""
+    for job in jobs:
+        yield from (need for need in job.all_needs() if need.kind == "train" and need.need)
+        yield job
+
+
 def _expected(job: Job, measured: Measured | Failure, share: float, note: str) -> Expected:
     if isinstance(measured, Failure):
         return Expected(job, None, 0.0, str(measured))
-    return Expected(job, measured.seconds(job.splits, share), share, note)
+    splits = () if job.need else job.splits  # which scores nothing
+    return Expected(job, measured.seconds(splits, share), share, note)
 
 
 def _later(state: State) -> list[Job]:
@@ -174,6 +191,7 @@ def _kind(state: State, job: Job) -> str:
     """Return what decides how long a run takes: weightings and seeds cost nothing."""
     values = state.resolved(job).values
     kept = {k: v for k, v in values.items() if ".weighting." not in k and k != "seed"}
+    kept = {k: v for k, v in kept.items() if not k.startswith("augment") or k == "augment.copies"}
     return json.dumps([job.corpus, kept], sort_keys=True)
 
 
@@ -231,8 +249,11 @@ def measure(order: Order, began: float) -> Measured:
     from augless.recipes import following
 
     startup = time.monotonic() - began
-    resolved, layout = order.resolved, order.layout
-    recipe = resolved.recipe
+    layout = order.layout
+    recipe = dataclasses.replace(order.resolved.recipe, augment=None)  # no pairs are there yet
+    resolved = dataclasses.replace(order.resolved, recipe=recipe)
+    augmenter = order.resolved.recipe.augment
+    longer = 1 if augmenter is None else 1 + augmenter.copies
     prepared = data.prepare(recipe.corpus, recipe.text, layout.prepared, name=resolved.name)
     pairs = prepared.pairs("train")
     settings = dataclasses.replace(recipe.training, metric="loss")
@@ -271,7 +292,7 @@ def measure(order: Order, began: float) -> Measured:
         steps=len(timed),
         step=spent / len(timed),
         startup=startup,
-        epoch=spent / max(1, tokens) * int(lengths.sum()) + saves,
+        epoch=longer * spent / max(1, tokens) * int(lengths.sum()) + saves,
         validation=0.0
         if recipe.training.metric == "loss"
         else _writing(model, prepared, recipe.validation, "valid"),

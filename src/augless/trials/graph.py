@@ -16,11 +16,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from augless import corpora, recipes
+from augless.recipes.reading import toml_value
 from augless.trials import facts
 from augless.trials.facts import Choice, Cost, Spent, Values
 from augless.trials.keys import BadPlan
 from augless.trials.plans import Plan
-from augless.trials.spelling import written
+from augless.trials.spelling import literal, written
 
 if TYPE_CHECKING:  # brings torch, which help does without
     from augless.recipes import Resolved
@@ -31,6 +32,7 @@ Purpose = Literal["tune", "final"]
 Resolve = Callable[[str, tuple[str, ...]], "Resolved[Recipe]"]
 """a recipe and its overrides -> what they come to; remembers, as reading takes a while"""
 
+_FOLDER = "FOLDER"  # in place of a path
 _CORPUS = ("corpus", "text")  # the part of a recipe that decides the prepared corpus
 
 
@@ -49,8 +51,9 @@ class Job:
     tried: tuple[str, ...] = ()
     """those of the overrides that tuning chooses among"""
     needs: tuple[Job, ...] = field(default=(), repr=False)
-    reversed: bool = False
-    """whether it is about the recipe's reverse direction: sides swapped, weighted plainly"""
+    need: str = ""
+    """the model that it is about, by the name that the recipe's augmenter gives it: one that has to
+    be trained before pairs can be made; nothing where it is about the recipe itself"""
 
     @property
     def splits(self) -> tuple[str, ...]:
@@ -101,7 +104,7 @@ def run(
     else:
         overrides += written(entry.overrides) + written(point)
     overrides += written({"seed": seed})
-    which = tuple(one for one in overrides if one.partition("=")[0].split(".")[0] in _CORPUS)
+    which = tuple(one for one in overrides if _part(one) in _CORPUS)
     prepare = Job("prepare", corpus, base.recipe, which, purpose=purpose)
     made = _augment(resolve, prepare, tuple(overrides), method, seed)
     train = Job(
@@ -123,30 +126,41 @@ def _augment(
 ) -> list[Job]:
     """Return the job that makes a run's pairs, with what it needs; none if it has only its own.
 
-    The weight of made pairs is no part of it, so that runs which differ in it share the pairs.
+    Its overrides are those that decide the texts, so that runs which differ in others share it: the
+    weight of made pairs is never one, the seed only if something is drawn, and how the run is
+    trained only if the reverse model is trained likewise.
     """
-    from augless.recipes import following
+    from augless import augmentation
+    from augless.recipes import needing
 
     resolved = resolve(prepare.recipe, overrides)
     augmenter = resolved.recipe.augment
     if augmenter is None:
         return []
+    parts = (*_CORPUS, "augment", *(("seed",) if augmenter.seeded else ()))
+    if augmentation.REVERSE not in augmenter.needs.values():
+        overrides = tuple(one for one in overrides if _part(one) in parts)
     one = (*overrides, "augment.w=1.0")
     made = dataclasses.replace(
         prepare, kind="augment", overrides=one, method=method, seed=seed, needs=(prepare,)
     )
-    if following.needs(resolved):
-        turned = dataclasses.replace(prepare, overrides=one, reversed=True)
-        train = dataclasses.replace(made, kind="train", reversed=True, needs=(turned,))
-        made = dataclasses.replace(made, needs=(prepare, train))
+    for name in needing.needs(resolved):
+        read = dataclasses.replace(prepare, overrides=one, need=name)
+        train = dataclasses.replace(made, kind="train", need=name, needs=(read,))
+        made = dataclasses.replace(made, needs=(*made.needs, train))
     return [made]
 
 
-def as_asked(job: Job, resolved: Resolved[Recipe]) -> Resolved[Recipe]:
-    """Return the recipe that a job is about: that of its overrides, or the reverse of it."""
-    from augless.recipes import following
+def _part(override: str) -> str:
+    """Return which part of a recipe an override changes."""
+    return override.partition("=")[0].split(".")[0]
 
-    return following.reverse(resolved) if job.reversed else resolved
+
+def as_asked(job: Job, resolved: Resolved[Recipe]) -> Resolved[Recipe]:
+    """Return the recipe that a job is about: that of its overrides, or of a model that needs."""
+    from augless.recipes import needing
+
+    return needing.needs(resolved)[job.need] if job.need else resolved
 
 
 def tuning(plan: Plan, resolve: Resolve, corpus: str, method: str, point: Values) -> list[Job]:
@@ -220,7 +234,7 @@ def cost(
             continue
         counted.add(name)
         part: str = job.kind if job.kind in ("prepare", "augment") else "train"
-        if part == "train" and job.purpose == "tune" and not job.reversed:
+        if part == "train" and job.purpose == "tune" and not job.need:
             part = "tune"
         if name in own:
             part = "own"
@@ -243,9 +257,8 @@ def _elsewhere(
         for need in made.needs:
             if need.kind == "train":
                 # A corpus turned around is not known where it was never prepared.
-                called = key(need) or (name and f"{name}, {facts.REVERSE_MODEL}")
-                found.setdefault(need, (called, said.get(facts.REVERSE_MODEL, Spent())))
-        said.pop(facts.REVERSE_MODEL, None)
+                called = key(need) or (name and f"{name}, {need.need}")
+                found.setdefault(need, (called, said.pop(need.need, Spent())))
         # Rewriting trains nothing: its samples are none of training.
         rewriting = Spent(seconds=said.pop(facts.REWRITING, Spent()).seconds)
         found.setdefault(made, (name, sum(said.values(), rewriting)))
@@ -254,14 +267,19 @@ def _elsewhere(
 
 def check(plan: Plan, resolve: Resolve) -> None:
     """Resolve every run that is known before any score; raise the first mistake."""
+    from augless import augmentation
+    from augless.recipes import needing
+
     for corpus in plan.recipes:
         # A control repeats the mistakes of what it matches: those first.
         for method in sorted(plan.methods, key=lambda name: plan.source(name) != name):
             for point in plan.points(plan.source(method)) or [{}]:
                 try:
                     job = run(plan, resolve, corpus, method, plan.seeds[0], point)
-                    resolve(job.recipe, job.overrides)
-                except recipes.BadRecipe as error:
+                    resolved = resolve(job.recipe, job.overrides)
+                    if needing.needs(resolved):  # before these are trained
+                        needing.check(resolved)
+                except (recipes.BadRecipe, augmentation.BadAugmentation) as error:
                     raise BadPlan(f"{method} on {corpus}: {error}") from None
 
 
@@ -271,7 +289,20 @@ def settled(resolved: Resolved[Recipe]) -> dict[str, Any]:
 
     away = {f"corpus.{name}" for name in located(resolved.recipe.corpus)}
     free = (*following.FREE, *away)
-    return {key: value for key, value in resolved.values.items() if key not in free}
+    return {
+        key: _placeless(value) if key.startswith("augment.") else value
+        for key, value in resolved.values.items()
+        if key not in free
+    }
+
+
+def _placeless(value: Any) -> Any:
+    """Return a value without paths of this machine: models can be given by their folders."""
+    if isinstance(value, Mapping):
+        return {key: _placeless(one) for key, one in value.items()}
+    if isinstance(value, list):
+        return [_placeless(one) for one in value]
+    return _FOLDER if isinstance(value, str) and Path(value).is_absolute() else value
 
 
 def same(recipe: Mapping[str, Any], resolved: Resolved[Recipe]) -> bool:
@@ -285,13 +316,8 @@ def same(recipe: Mapping[str, Any], resolved: Resolved[Recipe]) -> bool:
 
 def located(corpus: corpora.Corpus) -> list[str]:
     """List the knobs of a corpus that say where files are."""
-    found = []
-    for knob in dataclasses.fields(corpus):
-        value = getattr(corpus, knob.name)
-        parts = value if isinstance(value, tuple) else (value,)
-        if any(isinstance(part, Path) for part in parts):
-            found.append(knob.name)
-    return found
+    settled = corpus.settled()
+    return [knob.name for knob in dataclasses.fields(corpus) if knob.name not in settled]
 
 
 def portable(job: Job, resolved: Resolved[Recipe]) -> str:
@@ -299,9 +325,11 @@ def portable(job: Job, resolved: Resolved[Recipe]) -> str:
     away = {f"corpus.{name}": name for name in located(resolved.recipe.corpus)}
     shown = []
     for override in job.overrides:
-        key = override.partition("=")[0]
+        key, _, value = override.partition("=")
         if key in away:
-            override = f"{key}={'FOLDER' if away[key] == 'path' else 'FILES'}"
+            override = f"{key}={_FOLDER if away[key] == 'path' else 'FILES'}"
+        elif _part(key) == "augment":
+            override = f"{key}={literal(_placeless(toml_value(value)))}"
         shown.append(override)
     return dataclasses.replace(job, overrides=tuple(shown)).command
 

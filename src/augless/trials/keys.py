@@ -7,24 +7,12 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from augless import recipes
-from augless.trials.facts import Values
 
 _DIGITS = re.compile("[0-9]{1,18}")  # Python reads no number of thousands of digits
 
 
 class BadPlan(recipes.BadRecipe):
     """A plan that cannot be followed: which key, why, and what to write instead."""
-
-
-def flat(table: Mapping[str, Any], prefix: str = "") -> Values:
-    """Return tables within tables as dotted keys; a table with a name is a choice, and whole."""
-    found: Values = {}
-    for key, value in table.items():
-        if isinstance(value, dict) and "name" not in value:
-            found |= flat(value, f"{prefix}{key}.")
-        else:
-            found[f"{prefix}{key}"] = value
-    return found
 
 
 def assign(content: dict[str, Any], dotted: str, value: Any) -> None:

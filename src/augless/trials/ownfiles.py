@@ -7,17 +7,27 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from augless import recipes
+from augless import data, recipes
 from augless.trials import spelling
 from augless.trials.keys import BadPlan
 from augless.trials.plans import KEYS, OWN, Plan, Space
 
 _RATE = "training.optimizer.rate"
-_RIVALS = {
-    "masked-lm": ("augment.name", "masked-lm", "augment.w", [0.5, 1.0]),
-    "back-translation": ("augment.name", "back-translation", "augment.w", [0.5, 1.0]),
-    "word-edits": ("augment.name", "word-edits", "augment.w", [0.5, 1.0]),
+_WEIGHT = ("augment.w", [0.5, 1.0])
+# By the mean probability of a word: that of a whole sentence is so small that all would weigh 1.
+_FOCAL = {
+    "weighting": {"name": "focal", "normalise": "running-mean"},
+    "weighed_by": "loss-per-token",
+}
+_RIVALS: dict[str, tuple[str, Any, str, list[float]]] = {
+    "masked-lm": ("augment.name", "masked-lm", *_WEIGHT),
+    "back-translation": ("augment.name", "back-translation", *_WEIGHT),
+    "round-trip": ("augment.name", "round-trip", *_WEIGHT),
+    "word-edits": ("augment.name", "word-edits", *_WEIGHT),
     "r-drop": ("terms", [{}, {"loss": "r-drop"}], "terms.1.scale", [1.0, 5.0]),
+    "label-smoothing": ("terms.0.loss.smoothing", 0.1, "terms.0.loss.smoothing", [0.1, 0.2]),
+    "word-dropout": ("training.word_dropout", 0.1, "training.word_dropout", [0.1, 0.2]),
+    "focal": ("terms", [_FOCAL], "terms.0.weighting.gamma", [0.5, 2.0]),
 }
 """method -> what it sets, and what is tuned besides the learning rate"""
 _FACTORS = [0.75, 1.0]
@@ -32,20 +42,26 @@ def own(
     changes: Iterable[str] = (),
     quick: bool = False,
     rivals: bool = False,
+    round_trip: tuple[str, str] | None = None,
 ) -> Plan:
     """Plan a trial on somebody's own files: two files (source, target) a split, or one of both.
 
     `changes` are key=value: what is no key of a plan is one of a recipe. `quick` plans a first
     answer: a sample of the pairs, a narrow model, two seeds. With `rivals`, what people would take
-    instead is compared too: augmented data and R-Drop.
+    instead is compared too: augmented data, R-Drop, label smoothing, word dropout, focal weights.
+    `round_trip` are two models of translation, there and back, each a run's folder or a Hugging
+    Face model's folder or name: a round trip takes the place of back-translation then.
     """
     files = {"train": train, "valid": valid, "test": test}
+    languages = (*languages,)
     # Absolute, so that the plan can be followed from anywhere.
     corpus = {k: [str(Path(path).absolute()) for path in v] for k, v in files.items()}
     corpus["languages"] = [*languages]
     given = spelling.written({f"recipes.files.corpus.{k}": v for k, v in corpus.items()})
     if rivals:
-        given += spelling.written(_rivals(quick))
+        given += spelling.written(_rivals(quick, languages, round_trip))
+    elif round_trip is not None:
+        raise BadPlan("a round trip is one of the rivals: give --rivals with --round-trip")
     for change in changes:
         key, equals, _ = change.partition("=")
         theirs = bool(equals) and key.split(".")[0] not in KEYS
@@ -64,13 +80,34 @@ def own(
     return replace(plan, recipes=plan.recipes | {label: whole}, tune=spaces)
 
 
-def _rivals(quick: bool) -> dict[str, Any]:
+def monolingual(languages: Iterable[str]) -> bool:
+    """Tell whether both sides may be one language, as in dialogue: neither name is a language's."""
+    return not any(data.preparing.rules(side) == side for side in languages)
+
+
+def _rivals(
+    quick: bool, languages: tuple[str, ...], round_trip: tuple[str, str] | None
+) -> dict[str, Any]:
     """Return what people would take instead, tuned as hard as the weightings are."""
     found: dict[str, Any] = {}
+    if round_trip is not None:
+        if not monolingual(languages):
+            raise BadPlan(
+                f"--round-trip takes both sides through the same models, and they are "
+                f"{' and '.join(languages)}\nback-translation is what is compared for translation"
+            )
+        # Absolute, as the files are; what is no folder is a name.
+        there, back = (str(Path(m).absolute()) if Path(m).exists() else m for m in round_trip)
+        found |= {
+            "methods.round-trip.augment.there": there,
+            "methods.round-trip.augment.back": back,
+        }
+    without = "round-trip" if round_trip is None else "back-translation"
     for method, (key, value, knob, values) in _RIVALS.items():
-        found |= {f"methods.{method}.{key}": value, f"tune.{method}.{knob}": values}
-        if not quick:
-            found[f"tune.{method}.{_RATE}"] = _FACTORS
+        if method != without:
+            found |= {f"methods.{method}.{key}": value, f"tune.{method}.{knob}": values}
+            if not quick:
+                found[f"tune.{method}.{_RATE}"] = _FACTORS
     return found
 
 

@@ -340,7 +340,7 @@ def _bases(given: Any) -> dict[str, Base]:
         if recipe is None:
             raise BadPlan(f"recipes.{label}.recipe is not given")
         name = keys.string(f"recipes.{label}.recipe", recipe)
-        found[label] = Base(recipe=name, overrides=keys.flat(table))
+        found[label] = Base(recipe=name, overrides=reading.spread(table))
     return found
 
 
@@ -355,7 +355,7 @@ def _method(
     if at is not None and (isinstance(at, bool) or not isinstance(at, int | float)):
         raise BadPlan(f"{where}.at is {at!r}; it must be a number")
     return Method(
-        overrides=keys.flat(table),
+        overrides=reading.spread(table),
         matches=None if matches is None else keys.string(f"{where}.matches", matches),
         kind=kind,
         published=published,
@@ -416,7 +416,9 @@ def _scaled(content: Mapping[str, Any], scale: Mapping[str, Any]) -> dict[str, A
         key: keys.table(key, content.get(key, {})) for key in ("methods", "overrides", "tune")
     }
     merged = {**content, **scale}
-    merged["overrides"] = keys.flat(tables["overrides"]) | keys.flat(scale.get("overrides", {}))
+    merged["overrides"] = reading.spread(tables["overrides"]) | reading.spread(
+        scale.get("overrides", {})
+    )
     merged["methods"] = {**tables["methods"], **scale.get("methods", {})}
     merged["tune"] = {**tables["tune"], **scale.get("tune", {})}
     merged["methods"] = {
@@ -436,7 +438,7 @@ def _view(where: str, value: Any) -> str:
 _READERS: dict[str, Callable[[str, Any], Any]] = {
     "name": keys.string,
     "title": keys.string,
-    "overrides": lambda where, value: keys.flat(keys.table(where, value)),
+    "overrides": lambda where, value: reading.spread(keys.table(where, value)),
     "seeds": lambda where, value: tuple(keys.numbers(where, value)),
     "baseline": keys.string,
     "control": keys.string,

@@ -2,17 +2,20 @@
 
 ::
 
-    record.json                     all but the statistics, with a SHA-256 of itself and of them
-    statistics-1f2e3d4c.safetensors a table per metric, a row per sentence
+    record.json                        all but the statistics, with a SHA-256 of itself and of them
+    statistics-1f2e3d4c.safetensors.gz a table per metric, a row per sentence
 """
 
 from __future__ import annotations
 
 import contextlib
 import functools
+import gzip
 import hashlib
+import io
 import json
 import re
+import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
@@ -37,7 +40,8 @@ SIDES = ("test.source", "test.reference")
 
 _RECORD = "record.json"
 _LARGEST = 1 << 28  # bytes of a file; nothing of ours comes near
-_COUNTS = (np.uint8, np.uint16, np.uint32)  # most statistics are counts: a byte or two each
+# Most statistics are counts, and nats of a float32 model are float32: type, largest value.
+_NARROW = ((np.uint8, 2**8 - 1), (np.uint16, 2**16 - 1), (np.uint32, 2**32 - 1), (np.float32, 1e38))
 
 
 class BadRecord(ValueError):  # noqa: N818  # named for what it is, as BadRun and BadRecipe are
@@ -107,7 +111,8 @@ class Record(Facts):
 
     statistics: dict[str, NDArray[np.float64]]
     """"test/bleu" -> (N, K); "test/nats" -> (N,); "test/length" and "test/source_length" -> (N,),
-    ids of reference and source without the end symbol; a table that is not finite is left out"""
+    ids of reference and source without the end symbol; of the validation set "valid/nats" alone; a
+    table that is not finite is left out"""
     hypotheses: dict[str, list[str]] | None = None
     """split -> lines, and `SIDES`; beside the run, not in the record that is committed"""
 
@@ -127,8 +132,8 @@ class Record(Facts):
         # Under a name of its own, so that one rename takes the old record's place with both files.
         storage.replace(folder / _statistics(digest), tensors)
         storage.replace(folder / _RECORD, document(runs.finite(content)))
-        others = re.compile(rf"(?!{digest[:8]})".join(("statistics-", r"[0-9a-f]{8}\.safetensors")))
-        storage.discard(folder, others)
+        others = rf"statistics-(?!{digest[:8]})[0-9a-f]{{8}}\.safetensors\.gz"
+        storage.discard(folder, re.compile(others))
 
     def _joined(self, other: Record) -> Record:
         """Return the record with another's scores of the same run where it has none itself."""
@@ -264,7 +269,8 @@ def packed(statistics: Mapping[str, NDArray[np.float64]]) -> bytes:
     """Return statistics as a file has them."""
     from safetensors import numpy as safetensors
 
-    return safetensors.save({name: _narrow(table) for name, table in statistics.items()})
+    tables = {name: _narrow(table) for name, table in statistics.items()}
+    return gzip.compress(safetensors.save(tables), mtime=0)
 
 
 def _unpacked(content: bytes) -> dict[str, NDArray[np.float64]]:
@@ -272,8 +278,12 @@ def _unpacked(content: bytes) -> dict[str, NDArray[np.float64]]:
     from safetensors import numpy as safetensors
 
     try:
-        tables = safetensors.load(content)
-    except (SafetensorError, AssertionError, TypeError) as error:
+        with gzip.open(io.BytesIO(content)) as file:
+            plain = file.read(_LARGEST + 1)
+        if len(plain) > _LARGEST:
+            raise BadRecord("the statistics are too large")
+        tables = safetensors.load(plain)
+    except (SafetensorError, AssertionError, TypeError, EOFError, OSError, zlib.error) as error:
         raise BadRecord(f"the statistics cannot be read ({error})") from None
     return {name: table.astype(np.float64) for name, table in sorted(tables.items())}
 
@@ -308,10 +318,10 @@ def _width(metric: str) -> int:
 
 def _narrow(table: NDArray[np.float64]) -> NDArray[Any]:
     """Return the same numbers in as few bytes as hold them exactly."""
-    for kind in _COUNTS:
+    for kind, largest in _NARROW:
         # Outside the type's range a cast is undefined, and nan is in no range.
-        if bool(((table >= 0) & (table <= np.iinfo(kind).max)).all()):
-            narrow = table.astype(kind)
+        if bool(((table >= 0) & (table <= largest)).all()):
+            narrow: NDArray[Any] = table.astype(kind)
             if bool((narrow == table).all()):
                 return np.ascontiguousarray(narrow)
     return np.ascontiguousarray(table)
@@ -330,4 +340,4 @@ def document(content: Mapping[str, Any]) -> bytes:
 
 
 def _statistics(digest: str) -> str:
-    return f"statistics-{digest[:8]}.safetensors"
+    return f"statistics-{digest[:8]}.safetensors.gz"

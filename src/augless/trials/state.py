@@ -65,10 +65,15 @@ class State:
         """key of a job -> why it failed since"""
         self.records = Records(layout)
         self._remembered = _remembered(layout)
+        self._resolved: dict[tuple[object, ...], Resolved[Recipe]] = {}
+        self._named: dict[tuple[object, ...], str] = {}
 
     def resolved(self, job: Job) -> Resolved[Recipe]:
         """Return a job's recipe."""
-        return graph.as_asked(job, self.resolve(job.recipe, job.overrides))
+        about = (job.recipe, job.overrides, job.need)
+        if about not in self._resolved:
+            self._resolved[about] = graph.as_asked(job, self.resolve(job.recipe, job.overrides))
+        return self._resolved[about]
 
     def source(self, job: Job) -> str:
         """Return what says where a job's corpus is and how it is prepared."""
@@ -92,7 +97,10 @@ class State:
         content = corpus.fingerprint
         if keys:
             content = hashlib.sha256(json.dumps([content, *keys]).encode()).hexdigest()
-        return following.run_name(self.resolved(job), content)
+        about = (job.recipe, job.overrides, job.need, content)
+        if about not in self._named:  # reads whole models, where pairs are made by given ones
+            self._named[about] = following.run_name(self.resolved(job), content)
+        return self._named[about]
 
     def key(self, job: Job) -> str | None:
         """Return what a job is called by its content; None while that is not known."""

@@ -61,7 +61,8 @@ class Order:
     def __call__(self, stop: Stop) -> Any:
         """Do the job."""
         when = time.strftime("%Y-%m-%d %H:%M:%S")
-        print(f"{when} {self.job.kind} {self.job.command}", flush=True)
+        what = f"{self.job.kind} {self.job.need} for" if self.job.need else self.job.kind
+        print(f"{when} {what} {self.job.command}", flush=True)
         return WORK[self.job.kind](self, stop)
 
 
@@ -69,7 +70,7 @@ def prepare(order: Order, stop: Stop) -> state.Corpus:
     """Prepare a corpus, or find that it was."""
     resolved: Resolved[Any] = (
         order.resolved
-        if order.job.reversed
+        if order.job.need
         else recipes.preparation(order.job.recipe, order.job.overrides)
     )
     recipe = resolved.recipe
@@ -92,7 +93,7 @@ class _Said:
 
 def augment(order: Order, stop: Stop) -> facts.Augmented:
     """Make the pairs that a recipe adds, or go on with it."""
-    from augless.recipes import following
+    from augless.recipes import following, needing
 
     layout, resolved = order.layout, order.resolved
     made = following.augment(
@@ -107,7 +108,8 @@ def augment(order: Order, stop: Stop) -> facts.Augmented:
     if made is None:
         raise Stopped("stopped; the same trial goes on from here")
     took = following.costs(resolved, made, layout.prepared, layout.runs)
-    took.pop(facts.REVERSE_MODEL, None)  # a job of its own
+    for need in needing.needs(resolved):
+        took.pop(need)  # a job of its own
     rewriting = took.pop(facts.REWRITING)
     return facts.Augmented(
         pairs=made.manifest["pairs"]["made"],
@@ -165,17 +167,18 @@ def score(order: Order, stop: Stop) -> None:
         fault = str(metrics.degenerate(hypotheses[split], references, sources) or "")
         if split == "test":
             hypotheses |= dict(zip(records.SIDES, (sources, references), strict=True))
+            statistics["test/length"] = pairs.target.lengths.astype(np.float64)
+            statistics["test/source_length"] = pairs.source.lengths.astype(np.float64)
+        statistics[f"{split}/nats"] = nats
         scores[split] = {}
         for name in order.metrics:
             metric = _metric(name, prepared)
             found = metrics.score(metric, hypotheses[split], references, nats=nats, tokens=tokens)
             value = found.value if math.isfinite(found.value) else None
             scores[split][name] = facts.Score(value, found.signature)
-            statistics[f"{split}/{name}"] = found.statistics
+            if split == "test":  # nothing is tested on the others
+                statistics[f"{split}/{name}"] = found.statistics
             print(f"{split} {name} {found.value:.4f}", flush=True)
-        statistics[f"{split}/nats"] = nats
-        statistics[f"{split}/length"] = pairs.target.lengths.astype(np.float64)
-        statistics[f"{split}/source_length"] = pairs.source.lengths.astype(np.float64)
     records.save_hypotheses(layout.hypotheses(order.identifier), hypotheses)
     command = graph.portable(job, resolved)
     records.Record(

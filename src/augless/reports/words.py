@@ -1,0 +1,71 @@
+"""Numbers, times and lists as one writes them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from augless.trials import summary
+
+MINUS = "\N{MINUS SIGN}"
+
+
+def fixed(value: float | None, digits: int) -> str:
+    """Write a number with some decimals: nothing has no sign, and none is not written."""
+    if value is None:
+        return ""
+    text = f"{value:.{digits}f}"
+    return text.lstrip("-") if float(text) == 0 else text.replace("-", MINUS)
+
+
+def signed(value: float, digits: int) -> str:
+    """Write a number with its sign, plus too, unless it is nothing."""
+    text = fixed(value, digits)
+    return text if text.startswith(MINUS) or not text.strip("0.") else f"+{text}"
+
+
+def interval(low: float, high: float, digits: int) -> str:
+    """Write the ends of an interval."""
+    return f"{signed(low, digits)} to {signed(high, digits)}"
+
+
+def probability(p: float) -> str:
+    """Write a p-value; one that is not the level is not rounded to it."""
+    if p < 0.001 or p >= 0.1:
+        return "p < 0.001" if p < 0.001 else f"p = {p:.2f}"
+    digits = 1
+    while float(text := f"{p:.{digits}g}") == summary.LEVEL != p:
+        digits += 1
+    return f"p = {text}"
+
+
+def tick(value: float) -> str:
+    """Write a number on an axis: 1,200,000 as 1.2M, and no zeros at the end."""
+    for size, unit, letter in ((1e9, 1e9, "G"), (1e6, 1e6, "M"), (1e4, 1e3, "k")):
+        if abs(value) >= size:
+            return f"{value / unit:.3g}{letter}".replace("-", MINUS)
+    return f"{round(value, 10):.4g}".replace("-", MINUS)
+
+
+def percent(value: float) -> str:
+    """Write a share on an axis."""
+    return f"{100 * value:.3g}%"
+
+
+def value(value: Any) -> str:
+    """Write a value of a recipe."""
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def duration(seconds: float) -> str:
+    """Say how long something takes, as well as that can be known."""
+    if seconds < 90:
+        count = max(1, round(seconds))
+        return "1 second" if count == 1 else f"{count} seconds"
+    minutes = seconds / 60
+    return f"{minutes:.0f} minutes" if minutes < 90 else f"{minutes / 60:.1f} hours"
+
+
+def joined(parts: Sequence[str]) -> str:
+    """Return a list as one reads it out."""
+    return " and ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)
