@@ -250,6 +250,10 @@ def test_distinct_over_a_corpus_by_hand():
     assert metrics.score("corpus-distinct-1", ["a b a", "A b c"]).value == pytest.approx(3 / 6)
     assert metrics.score("corpus-distinct-2", ["a b a", "A b c"]).value == pytest.approx(3 / 6)
     assert metrics.score("corpus-distinct-2", ["a", "b"]).value == 0
+    for name in ("distinct-1", "corpus-distinct-1", "precision-1"):
+        largest = metrics.METRICS[name].largest
+        assert metrics.score(name, ["a"], ["a"]).value == largest
+        assert metrics.score(name, [""], ["a"]).value == 0
 
 
 def test_perplexity_is_exp_of_nats_per_token_and_bits_its_logarithm():
@@ -262,6 +266,23 @@ def test_perplexity_is_exp_of_nats_per_token_and_bits_its_logarithm():
     assert metrics.bits_per_token(sum(nats), 6) == pytest.approx(bits.value)
     assert metrics.perplexity(1e6, 1) == math.inf
     assert not bits.metric.higher_is_better
+    nats = metrics.score("loss", nats=np.float32([0.1, 0.2]), tokens=[1, 1])
+    assert nats.statistics.dtype == np.float64 and nats.value == pytest.approx(0.15)
+
+
+def test_a_metric_without_a_signature_of_its_own_says_its_name_and_knobs():
+    @dataclasses.dataclass(frozen=True, kw_only=True)
+    class Own(metrics.Metric):
+        name = "own"
+        a: typing.Annotated[int, "a knob"] = 1
+        b: typing.Annotated[str, "another"] = "x"
+
+        statistics = value = None
+
+    Own.__abstractmethods__ = frozenset()
+    assert Own().signature() == "own|refs:1|a:1|b:x"
+    assert Own(a=2).signature(3) == "own|refs:3|a:2|b:x"
+    assert Own().needs_references and not metrics.METRICS["perplexity"]().needs_references
 
 
 # Bad input
