@@ -8,11 +8,13 @@ Works in a copy of the tracked files below build/, by mutmut, which runs the tes
 changed function in a forked process, quickest first, up to the first that fails: most faults cost
 less than a second. What lasts seconds is left out (pyproject.toml), and so is what other packages
 are tested by. Messages of errors are not changed, nor is what is said at the top of
-a module or class: constants, and defaults of knobs, which docs/reference.md holds.
+a module or class: constants, and defaults of knobs, which docs/reference.md holds. Limits of time
+are of the processor's, so that a busy machine kills nothing; who runs into one is counted apart.
 
 mutmut passes over decorated functions, so decorators are written as assignments in the copy; and
 it never negates a condition, drops a call or swaps two arguments, so that is added to what it does.
-One change that changes nothing is tried as well: if some test kills it, the score is worth nothing.
+One change that changes nothing is tried as well, against all tests: if one kills it, the score is
+worth nothing.
 """
 
 import argparse
@@ -42,6 +44,8 @@ def nothing():
 OWN_TESTS = """
 
 import os
+import sys
+import time
 
 import pytest
 
@@ -64,7 +68,23 @@ def pytest_runtest_setup(item):
     nothing()
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item):
+    item.began = time.process_time()
+    return (yield)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_makereport(item, call):
+    if call.when == "call":  # mutmut takes it for the time that the test needs
+        call.duration = time.process_time() - item.began
+
+
 def pytest_collection_modifyitems(items):
+    for name in [name for name in sys.modules if name.startswith("augless")]:
+        for value in list(vars(sys.modules[name]).values()):
+            if hasattr(value, "cache_clear"):
+                value.cache_clear()  # filled before the fork, when nothing was at fault
     fault = os.environ.get("MUTANT_UNDER_TEST", "")
     if fault.startswith("augless.") and "x_nothing" not in fault:
         items[:] = [item for item in items if item.path.stem in OWN[fault.split(".")[1]]]
@@ -82,6 +102,7 @@ def with_more_faults(arguments: list[str]) -> None:
     import libcst as cst
     from mutmut import __main__ as mutmut
     from mutmut.mutation import mutators
+    from mutmut.workers import isolation
 
     def negated(node: cst.If) -> Iterator[cst.If]:
         test = node.test.with_changes(lpar=[cst.LeftParen()], rpar=[cst.RightParen()])
@@ -114,6 +135,10 @@ def with_more_faults(arguments: list[str]) -> None:
 
     more = [(cst.If, negated), (cst.Expr, dropped), (cst.Call, swapped), (cst.Call, opposite)]
     mutators.mutation_operators.extend(more)
+    # What changes nothing is tried like any fault: no need to run the tests once more before.
+    isolation.ForkRunner.run_clean_tests = lambda runner, tests: 0
+    in_seconds = isolation.register_timeout  # for who waits; who works has a limit of its own
+    isolation.register_timeout = lambda pid, timeout_s: in_seconds(pid, 60 * timeout_s)
     mutmut.cli(arguments)
 
 
