@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import math
+import sys
 
 import numpy as np
 import pytest
@@ -268,6 +269,24 @@ def test_a_term_that_hardly_counts_and_frequent_clipping_are_warned_of(tmp_path)
             assert weak["kind"] == "weak-term" and weak["term"] == 1 and weak["share"] < 0.01
             assert clipping == {"kind": "clipping", "share": 1.0, "term": None}
     assert [w.split()[0] for w in run.warnings] == ["term", "100%"]  # said once, not each epoch
+
+
+def test_cautions_begin_below_a_hundredth_and_above_half():
+    law, plain = term(weighting="exponential"), term()
+    off = term(scale=0.0)
+
+    def kinds(terms, shares, clipped):
+        return [
+            (c.kind, c.share, c.term) for c in training.cautions.cautions(terms, shares, clipped)
+        ]
+
+    assert kinds([plain, law], [0.99, 0.01], 0.5) == []
+    assert kinds([plain, law], [0.995, 0.005], 0.0) == [("weak-term", 0.005, 1)]
+    assert kinds([plain, off, law], [0.001, 0.0, None], 0.51) == [
+        ("weak-term", 0.001, 0),
+        ("clipping", 0.51, None),
+    ]
+    assert kinds([plain, plain], [0.5, 0.5], 1.0) == []
 
 
 def test_where_all_is_well_nothing_is_warned_of(tmp_path):
@@ -575,6 +594,49 @@ def test_statistics_of_weights_equal_numpys():
     assert found["histogram"] == np.histogram(loss, edges)[0].tolist()
 
 
+def test_pairs_count_in_statistics_as_much_as_their_weight_says():
+    """As one of weight 3 would, were it there three times; one of weight 1 is not raised."""
+    loss, weight = torch.tensor([1.0, 2.0, 4.0]), torch.tensor([1.0, 1.5, 0.5])
+    length, count = torch.tensor([3, 5, 9]), torch.tensor([1.0, 3.0, 2.0])
+    one, other = training.terms.Tally(), training.terms.Tally()
+    one.add(loss, weight, length, count, loss)
+    repeated = [x.repeat_interleave(count.long()) for x in (loss, weight, length)]
+    other.add(*repeated, torch.ones(6), repeated[0])
+    found, expected = one.summary(), other.summary()
+    assert {**found, "histogram": 0} == pytest.approx({**expected, "histogram": 0})
+    assert found["raised"] == pytest.approx(3 / 6) and sum(found["histogram"]) == 3
+    batch = one.batch(ALONE)
+    mean = np.average(weight, weights=count)
+    assert batch.within == pytest.approx(float((count * (weight - mean) ** 2).sum()))
+    twice = batch + batch
+    assert twice.samples == 12 and twice.within == 2 * batch.within
+    assert (twice.least, twice.most, twice.histogram[10]) == (0.5, 1.5, 2)
+    assert twice.summary()["weight_within_batches"] == pytest.approx(1)
+
+
+def test_a_tally_of_nothing_is_zero_and_survives_its_state():
+    nothing = training.terms.Tally()
+    state = json.loads(json.dumps(nothing.state_dict(), allow_nan=False))
+    assert state["least"] is state["most"] is None
+    assert training.terms.Tally.from_state(state) == nothing
+    summary = nothing.summary()
+    assert (summary["loss"], summary["weight"], summary["effective_samples"]) == (0, 0, 0)
+    assert summary["weight_within_batches"] is None and sum(summary["histogram"]) == 0
+    for change in ({"samples": -1.0}, {"histogram": [0] * 40}, {"histogram": [-1] + [0] * 40}):
+        with pytest.raises(ValueError, match="a tally has no counts"):
+            training.terms.Tally.from_state(state | change)
+
+
+def test_a_span_adds_up_and_averages_what_was_measured():
+    span = training.saved.Span()
+    assert span.mean_shares(1) == [1.0] and span.mean_shares(2) == [None, None]
+    span.add(2.0, True, [0.25, 0.75])
+    span.add(3.0, False, [])
+    span.add(4.0, True, [0.5, 0.5])
+    assert (span.norm, span.steps, span.clipped, span.measured) == (9.0, 3, 2, 2)
+    assert span.mean_shares(2) == [0.375, 0.625]
+
+
 def test_a_spread_of_weights_does_not_need_a_spread_of_lengths():
     tally = training.terms.Tally()
     weights = torch.tensor([1.0, 1.5, 1.7, 1.9])
@@ -754,6 +816,25 @@ def test_float32_is_the_default_and_bfloat16_is_probed_first(monkeypatch):
         training.check_precision("bfloat16", cpu)
     with pytest.raises(ValueError, match="mps has no float64"):
         training.check_precision("float64", torch.device("mps"))
+    training.check_precision("float32", torch.device("mps"))
+
+
+def test_what_probes_bfloat16_is_a_program_of_its_own(monkeypatch):
+    """Run it here in float64: it multiplies, and goes back through a layer, on the device named."""
+    tried = []
+
+    class Fine:
+        returncode = 0
+
+    monkeypatch.setattr(
+        training.loop.subprocess, "run", lambda command, **_: (tried.append(command), Fine)[1]
+    )
+    training.check_precision("bfloat16", torch.device("cpu"))
+    ((python, option, program),) = tried
+    assert (python, option) == (sys.executable, "-c")
+    names = {}
+    exec(program.replace("bfloat16", "float64"), names)
+    assert names["a"].device.type == "cpu" and (names["a"] @ names["a"]).mean() == 64
 
 
 def test_a_device_that_is_not_there_is_refused():
