@@ -111,6 +111,22 @@ def test_a_bad_loss_is_refused_by_its_index(name, bad):
         build(name)(values)
 
 
+@pytest.mark.parametrize("name", polar.WEIGHTINGS)
+def test_the_mean_loss_is_one_unless_told(name):
+    weighting, values = build(name), losses()
+    assert torch.equal(weighting(values), weighting(values, 1.0))
+    assert torch.equal(weighting.objective(values), weighting.objective(values, 1.0))
+    for found, expected in zip(
+        weighting.evaluate(values), weighting.evaluate(values, 1.0), strict=True
+    ):
+        assert torch.equal(found, expected)
+    assert torch.equal(weighting.evaluate(values, 0.7)[0], weighting(values, 0.7))
+    if name in LAWS:
+        assert torch.equal(weighting.expected(values), weighting.expected(values, 1.0))
+        draws = [weighting.sample(9, torch.Generator().manual_seed(1), *s) for s in ((), (1.0,))]
+        assert torch.equal(draws[0].radius, draws[1].radius)
+
+
 @pytest.mark.parametrize("scale", [-1.0, math.nan, math.inf, torch.tensor(math.nan)])
 def test_a_bad_scale_is_refused(scale):
     with pytest.raises(ValueError, match="scale is"):
@@ -833,6 +849,8 @@ def test_a_loaded_state_forgets_what_was_pending():
         ({"weights": [-1.0]}, False),
         ({"weights": [math.inf]}, False),
         ({"weights": [True]}, False),
+        ({"weights": [1.0, "x"]}, False),
+        ({"weights": []}, True),
         ({"weights": (1.0,)}, False),
         ({"more": 1}, False),
     ],
