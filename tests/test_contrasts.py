@@ -377,6 +377,18 @@ def test_what_is_compared_is_the_two_way_model_with_its_sentence_part():
         assert one.sentence_variance == part > 0
 
 
+def test_two_thousand_test_sets_are_drawn_unless_told():
+    for seeds in (1, 2):
+        systems = systems_of(np.random.default_rng(26), seeds, suits=1.0)
+        drawn = [metrics.compare(systems, "plain", **k) for k in ({}, {"resamples": 2000})]
+        assert drawn[0] == drawn[1] != metrics.compare(systems, "plain", resamples=1999)
+    parts = [
+        metrics.sentence_variance(systems["a"], systems["b"], **k)
+        for k in ({}, {"resamples": 2000})
+    ]
+    assert parts[0] == parts[1] > 0
+
+
 def test_one_seed_compares_two_models_and_says_so():
     systems = systems_of(np.random.default_rng(23), 1, effect=0.6)
     found = metrics.compare(systems, "plain", resamples=1000)["a"]

@@ -411,6 +411,19 @@ def test_a_system_does_not_differ_from_itself(test):
     assert (found.difference, found.p, found.deviation) == (0, 1, 0)
 
 
+def test_tests_draw_ten_thousand_times_from_seed_0_unless_told():
+    a, b = simulated(np.random.default_rng(8), 2, 40, of_method=1.0, of_seed=1.0, shift=0.2)
+    for test in (metrics.approximate_randomisation, metrics.paired_bootstrap):
+        assert test(a, b) == test(a, b, resamples=10_000, seed=0) != test(a, b, seed=1)
+        assert test(a, b, resamples=1).p in (0.5, 1.0)
+    interval = metrics.interval(a[0])
+    assert interval == metrics.interval(a[0], confidence=0.95, resamples=10_000, seed=0)
+    wide = metrics.interval(a[0], confidence=0.99)
+    assert wide[0] < interval[0] < a[0].value < interval[1] < wide[1]
+    with pytest.raises(metrics.BadScores, match="0 resamples are none"):
+        metrics.paired_bootstrap(a, b, resamples=0)
+
+
 def test_equals_are_not_told_apart_by_rounding():
     # Only one sentence differs, by a third: each swap gives the same size of difference, so p = 1.
     values = np.full((1, 30), 0.1)

@@ -428,6 +428,11 @@ def test_the_defaults_are_the_papers_and_vaswanis():
     assert adam.epsilon == 1e-9 and training.AdamW().decay == 0.01
     group = adam.build([torch.nn.Parameter(torch.zeros(1))]).param_groups[0]
     assert group["betas"] == (0.9, 0.98) and group["eps"] == 1e-9
+    other = training.AdamW(rate=0.5, beta1=0.7, beta2=0.8, epsilon=0.1, decay=0.2)
+    group = other.build([torch.nn.Parameter(torch.zeros(1))]).param_groups[0]
+    assert [group[k] for k in ("lr", "betas", "eps", "weight_decay")] == [0.5, (0.7, 0.8), 0.1, 0.2]
+    group = training.Sgd(rate=0.5, momentum=0.3).build([torch.nn.Parameter(torch.zeros(1))])
+    assert group.param_groups[0]["lr"] == 0.5 and group.param_groups[0]["momentum"] == 0.3
     settings = training.Settings()
     assert (settings.epochs, settings.batch, settings.clip, settings.memory) == (12, 64, 5.0, 100)
 
@@ -572,6 +577,103 @@ def test_records_hold_what_is_promised(tmp_path):
     assert 1 < law["weight"] < 2 and law["weight_length_correlation"] > 0.5 and law["raised"] == 1
     assert plain["weight"] == plain["weight_min"] == plain["weight_max"] == 1
     assert plain["effective_samples"] == 1 and plain["weight_length_correlation"] == 0
+
+
+def test_records_say_what_a_run_took(tmp_path, monkeypatch):
+    """Steps of two seconds, validations of five, on two threads; a clock that stands still else."""
+    clock = [100.0]
+    monkeypatch.setattr(training.fitting.time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(training.fitting.time, "process_time", lambda: clock[0])
+    monkeypatch.setattr(training.fitting.torch, "get_num_threads", lambda: 2)
+    run, one, seen, progress = new_run(tmp_path / "run"), trainer(), [], []
+    take, tokens, norms = one.step, [], []
+
+    def step(rows):
+        take(rows)
+        clock[0] += 2
+        tokens.append(sum(len(PAIRS.target[i]) + 1 for i in rows))
+        norms.append(one.epoch.norm - sum(norms[5 * (one.at.epoch - 1) :]))
+
+    def validate(model):
+        clock[0] += 5
+        return {"loss": 3.0 - one.at.epoch}
+
+    one.step = step
+    needed = {"back-translation": {"seconds": 3.0, "samples": 5}}
+    fit(
+        run,
+        one,
+        validate=validate,
+        needed=needed,
+        on_record=seen.append,
+        progress=lambda *said: progress.append(said),
+    )
+    assert progress == [("training", done, 10) for done in range(1, 11)]
+    records = run.metrics()
+    assert [r["step"] for r in records] == [2, 4, 5, 6, 8, 10, 10]
+    assert [r["epoch"] for r in records] == [1, 1, 1, 2, 2, 2, 2]
+    assert [r["tokens"] for r in records] == [sum(tokens[: r["step"]]) for r in records]
+    assert [r["samples"] for r in records] == [8 * r["step"] for r in records]
+    spans = [(0, 2), (2, 4), (0, 5), (5, 6), (6, 8), (8, 10), (5, 10)]
+    for record, (start, end) in zip(records, spans, strict=True):
+        speed = sum(tokens[start:end]) / (2 * (end - start))
+        assert record["tokens_per_second"] == pytest.approx(speed)
+        first = 4 if end == 6 else start  # what is logged goes on over the end of an epoch
+        assert record["gradient_norm"] == pytest.approx(np.mean(norms[first:end]), rel=1e-6)
+    for record, seconds in zip((records[2], records[6]), (15, 30), strict=True):
+        assert (record["validation"], record["seconds"]) == (5, seconds / 2)
+        assert record["needed"] == needed
+    assert "needed" not in records[0] and [r["kind"] for r in seen] == [r["kind"] for r in records]
+    best = {"step": 10, "epoch": 2, "scores": {"loss": 1.0}}
+    assert run.result == {
+        "steps": 10,
+        "epochs": 2,
+        "samples": 80,
+        "tokens": sum(tokens),
+        "seconds": 15.0,
+        "best": best,
+        "needed": needed,
+    }
+    assert training.fitting.worked(torch.device("meta")) == clock[0] == 130
+
+
+def test_a_message_lists_at_most_64_rows_of_a_batch():
+    for rows, end in ((64, "63"), (65, "63, ...")):
+        one = trainer(pairs=digits(70))
+        with torch.no_grad():
+            next(iter(one.parameters.values())).fill_(math.nan)
+        with pytest.raises(training.NotFinite) as error:
+            one.step(np.arange(rows))
+        listed = ", ".join(map(str, range(63)))
+        assert str(error.value).endswith(
+            f"rows of the batch in the prepared corpus: {listed}, {end}"
+        )
+
+
+def test_a_batch_moves_to_its_device_whole():
+    batch = data.collate(PAIRS, np.array([3, 5]))
+    assert training.loop._moved(batch, torch.device("cpu")) is batch
+    moved = training.loop._moved(batch, torch.device("meta"))
+    for name in ("source", "source_mask", "target", "target_mask", "weight"):
+        one, other = getattr(batch, name), getattr(moved, name)
+        assert (other.device.type, other.shape, other.dtype) == ("meta", one.shape, one.dtype)
+    assert moved.index.tolist() == [3, 5]
+
+
+@pytest.mark.parametrize(
+    ("cuda", "mps", "found"),
+    [(True, True, "cuda"), (True, False, "cuda"), (False, True, "mps"), (False, False, "cpu")],
+)
+def test_the_fastest_device_there_is_is_taken(monkeypatch, cuda, mps, found):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: cuda)
+    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: mps)
+    assert training.choose_device("auto").type == found
+    for name, there in (("cuda", cuda), ("mps", mps), ("cpu", True)):
+        if there:
+            assert training.choose_device(name).type == name
+        else:
+            with pytest.raises(ValueError, match=f"there is no {name} device here"):
+                training.choose_device(name)
 
 
 def test_statistics_of_weights_equal_numpys():
