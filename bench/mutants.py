@@ -157,6 +157,7 @@ def undecorated(source: str) -> str:
 
 def copy() -> None:
     """Copy what git tracks, as it is now; what mutmut knows of unchanged files stays."""
+    changed = set()
     listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True)
     contents = {}
     for name in filter(lambda name: (ROOT / name).is_file(), listed.stdout.splitlines()):
@@ -169,11 +170,20 @@ def copy() -> None:
     for name in before | contents.keys():
         path = WORK / name
         if not path.exists() or path.read_bytes() != contents.get(name):
+            changed.add(name)
             for old in (path, WORK / "mutants" / name):
                 old.unlink(missing_ok=True)
             if name in contents:
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_bytes(contents[name])
+    stats = WORK / "mutants" / "mutmut-stats.json"
+    if stats.exists():  # which functions a changed test reaches is to be found out anew
+        known = json.loads(stats.read_text(encoding="utf-8"))
+        times = known["duration_by_test"]
+        known["duration_by_test"] = {
+            test: time for test, time in times.items() if test.split("::")[0] not in changed
+        }
+        stats.write_text(json.dumps(known), encoding="utf-8")
 
 
 def faults(key: str = "exit_code_by_key") -> dict[str, float | None]:

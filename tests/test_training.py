@@ -4,6 +4,7 @@ import dataclasses
 import json
 import math
 import sys
+import types
 
 import numpy as np
 import pytest
@@ -582,8 +583,8 @@ def test_records_hold_what_is_promised(tmp_path):
 def test_records_say_what_a_run_took(tmp_path, monkeypatch):
     """Steps of two seconds, validations of five, on two threads; a clock that stands still else."""
     clock = [100.0]
-    monkeypatch.setattr(training.fitting.time, "monotonic", lambda: clock[0])
-    monkeypatch.setattr(training.fitting.time, "process_time", lambda: clock[0])
+    still = types.SimpleNamespace(monotonic=lambda: clock[0], process_time=lambda: clock[0])
+    monkeypatch.setattr(training.fitting, "time", still)
     monkeypatch.setattr(training.fitting.torch, "get_num_threads", lambda: 2)
     run, one, seen, progress = new_run(tmp_path / "run"), trainer(), [], []
     take, tokens, norms = one.step, [], []
