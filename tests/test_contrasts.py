@@ -52,6 +52,7 @@ def test_the_residual_variance_is_that_of_least_squares():
     assert scores.squares == pytest.approx(squares[0])
     assert scores.degrees == 20 - rank == 12
     assert scores.variance == pytest.approx(squares[0] / 12)
+    assert metrics.Scores.of({"plain": [1, 2], "a": [2, 4]}).values.dtype == np.float64
 
 
 def test_a_difference_adds_up_sentences_and_seeds():

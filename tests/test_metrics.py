@@ -147,6 +147,21 @@ def test_a_signature_is_the_same_each_time_and_changes_with_every_knob(name):
         assert kind(**{knob.name: value}).signature() != kind().signature()
 
 
+def test_signatures_say_how_text_is_cut_and_counted():
+    signatures = {name: kind().signature(2) for name, kind in metrics.METRICS.items()}
+    for name in ("bleu-tokenised", "precision-1", "precision-2", "distinct-1", "distinct-2"):
+        assert "case:lc" in signatures[name] and "tok:moses-en-sacremoses-" in signatures[name]
+    assert "case:mixed" in signatures["bleu"] and "case:lc" in signatures["bleu-lowercased"]
+    assert "tok:13a" in signatures["bleu"] and "order:2" in signatures["precision-2"]
+    for name in ("bleu", "bleu-tokenised", "chrf", "precision-1"):
+        assert "nrefs:2" in signatures[name] and "nrefs:1" in metrics.METRICS[name]().signature()
+    assert signatures["chrf"] == metrics.METRICS["chrf"](beta=2).signature(2)
+    assert metrics.METRICS["chrf"](beta=3).signature().startswith("beta:3|nrefs:1")
+    assert signatures["perplexity"].startswith("base:e|mean:tokens|end:counted|vocabulary:")
+    assert signatures["bits-per-token"].startswith("base:2|mean:tokens")
+    assert signatures["loss"].startswith("log:e|mean:tokens")
+
+
 def test_signatures_tell_all_metrics_of_a_kind_apart():
     signatures = {kind().signature() for kind in metrics.METRICS.values()}
     assert len(signatures) == len(metrics.METRICS)

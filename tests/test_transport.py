@@ -525,7 +525,9 @@ def test_a_plan_says_how_it_was_found() -> None:
     for one, other in zip(fields(found), fields(said), strict=True):
         assert torch.equal(one, other)
     few = transport.ipot(cost, mask, mask, steps=5, tolerance=torch.inf)
-    assert few.iterations.tolist() == [5, 5] and few.iterations.dtype == torch.long
+    unrolled = transport.ipot(cost, mask, mask, unroll=5)
+    for plan in (few, unrolled):
+        assert plan.iterations.tolist() == [5, 5] and plan.iterations.dtype == torch.long
 
 
 def test_the_gap_is_in_units_of_the_mean_cost() -> None:
@@ -562,3 +564,12 @@ def test_where_nothing_costs_anything_every_plan_is_right(name: str) -> None:
     plan = transport.SOLVERS[name](torch.zeros(2, 5, 3), mask, fewer)
     assert plan.value.tolist() == [0, 0] and plan.marginal_error.max() < 1e-6
     assert (plan.gap <= 1e-6).all()
+
+
+def test_the_diagonal_of_unequal_lengths_ends_with_the_shorter() -> None:
+    cost = torch.arange(15.0).view(1, 3, 5)
+    short, long = (torch.ones(1, n, dtype=torch.bool) for n in (3, 5))
+    for plan in (transport.diagonal(cost, short, long), transport.diagonal(cost.mT, long, short)):
+        assert plan.value.item() == pytest.approx((0 + 6 + 12) / 5)
+        assert plan.plan.sum().item() == pytest.approx(3 / 5)
+        assert plan.marginal_error.item() == pytest.approx(2 / 5)
