@@ -711,6 +711,8 @@ def test_pairs_count_in_statistics_as_much_as_their_weight_says():
     batch = one.batch(ALONE)
     mean = np.average(weight, weights=count)
     assert batch.within == pytest.approx(float((count * (weight - mean) ** 2).sum()))
+    third = training.terms.Tally(samples=1 / 3, least=0.1, most=0.1).batch(ALONE)
+    assert (third.samples, third.least, third.most) == (1 / 3, 0.1, 0.1)  # to the last bit
     twice = batch + batch
     assert twice.samples == 12 and twice.within == 2 * batch.within
     assert (twice.least, twice.most, twice.histogram[10]) == (0.5, 1.5, 2)
