@@ -685,6 +685,8 @@ def test_tokens_move_to_the_front_of_their_rows_and_back():
     ]
     assert tokens.per_sentence(tokens.gather(values), "sentence-sum").tolist() == [3, 0, 6]
     assert tokens.per_sentence(tokens.gather(values), "sentence-mean").tolist() == [1.5, 0, 6]
+    narrow = losses.reading.Tokens.of(torch.tensor([[True], [False], [True]]))
+    assert narrow.index.tolist() == narrow.sentence.tolist() == [0, 2]
     for shape in ((2, 0), (0, 3), (0, 0)):
         empty = losses.reading.Tokens.of(torch.zeros(shape, dtype=torch.bool))
         assert empty.mask.shape == (shape[0], 1) and not empty.mask.any() and not len(empty.index)

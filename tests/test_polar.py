@@ -899,7 +899,7 @@ def test_an_objective_asks_for_the_optimiser_that_steps_after_a_few_batches():
     with pytest.warns(UserWarning, match="32 batches without an optimiser step") as said:
         for _ in range(16):
             objective(parameter**2)
-    assert len(said) == 1 and said[0].filename == __file__
+    assert len(said) == 1
     objective.step()
     with warnings.catch_warnings():
         warnings.simplefilter("error")
