@@ -35,7 +35,7 @@ bench: .venv/.bench ## speed, as ratios against peers measured in the same run
 	for script in $(filter-out bench/mutants.py,$(wildcard bench/*.py)); do $(BIN)/python $$script || exit 1; done
 
 mutants: .venv/.mutants ## faults in the core that no test notices: make mutants SAMPLE=400
-	$(BIN)/python bench/mutants.py --sample $(or $(SAMPLE),400)
+	$(BIN)/python bench/mutants.py --sample $(or $(SAMPLE),400) --seed $(or $(SEED),0)
 
 soak: .venv/.installed ## one row of the reliability table: make soak ROW=transport
 	$(BIN)/python soak/soak.py $(ROW)

@@ -207,3 +207,14 @@ def test_a_batch_carries_its_weights_and_ids_as_integers():
     assert batch.weight.tolist() == [2.0, 0.5]
     assert batch.source.dtype == batch.target.dtype == torch.int64
     assert batch.source_mask.dtype == batch.target_mask.dtype == torch.bool
+
+
+def test_pairs_are_shuffled_in_buckets_of_64_batches_unless_told():
+    plans = [
+        data.plan(MANY, seed=1, epoch=2, sentences=4, **knobs)
+        for knobs in ({}, {"shuffle": True, "bucket": 64}, {"bucket": 63})
+    ]
+    lists = [[rows.tolist() for rows in plan] for plan in plans]
+    assert lists[0] == lists[1] != lists[2]
+    batches = [batch.index.tolist() for batch in data.batches(MANY, plans[0])]
+    assert batches == lists[0]

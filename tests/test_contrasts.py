@@ -52,6 +52,7 @@ def test_the_residual_variance_is_that_of_least_squares():
     assert scores.squares == pytest.approx(squares[0])
     assert scores.degrees == 20 - rank == 12
     assert scores.variance == pytest.approx(squares[0] / 12)
+    assert metrics.Scores.of({"plain": [1, 2], "a": [2, 4]}).values.dtype == np.float64
 
 
 def test_a_difference_adds_up_sentences_and_seeds():
@@ -168,6 +169,63 @@ def test_the_mean_over_corpora_by_hand():
     assert mean.test == "mean"
     shared = [dataclasses.replace(part, sentence_variance=0.9) for part in parts]
     assert metrics.mean_difference(shared).sentence_variance == pytest.approx(0.3)
+    reach = stats.t(mean.degrees).ppf(0.975) * mean.deviation
+    assert (mean.low, mean.high) == pytest.approx((mean.estimate - reach, mean.estimate + reach))
+
+
+def test_levels_and_powers_are_those_asked_for_and_five_and_eighty_percent_else():
+    generator = np.random.default_rng(25)
+    scores, pair = drawn(generator), systems_of(generator, 1)
+    systems = systems_of(generator, 3)
+
+    def all_of(**knobs):
+        parts = [metrics.difference(scores, name, "plain", **knobs) for name in ("a", "b")]
+        found = [parts[0], metrics.mean_difference(parts, **knobs)]
+        found.append(metrics.random_effects(parts, **knobs).mean)
+        found += [metrics.compare(x, "plain", resamples=50, **knobs)["a"] for x in (pair, systems)]
+        return found
+
+    defaults, strict = all_of(), all_of(alpha=0.01, power=0.9)
+    assert all_of(alpha=0.05, power=0.8) == defaults
+    for one, other in zip(defaults, strict, strict=True):
+        t = stats.t(one.degrees)
+        assert (one.p, one.estimate) == (other.p, other.estimate)
+        assert one.high == pytest.approx(one.estimate + t.ppf(0.975) * one.deviation)
+        assert other.high == pytest.approx(one.estimate + t.ppf(0.995) * one.deviation)
+        for found, alpha, power in ((one, 0.05, 0.8), (other, 0.01, 0.9)):
+            shift = found.minimum_detectable_effect / found.deviation
+            threshold = t.ppf(1 - alpha / 2)
+            assert stats.nct(one.degrees, shift).sf(threshold) == pytest.approx(power)
+    few = [
+        metrics.seeds_needed(0.5, 0.3, 6, **knobs) for knobs in ({}, {"alpha": 0.05, "power": 0.8})
+    ]
+    assert few[0] == few[1] < metrics.seeds_needed(0.5, 0.3, 6, alpha=0.01)
+    assert few[0] < metrics.seeds_needed(0.5, 0.3, 6, power=0.95)
+
+
+def test_precise_corpora_without_any_spread_average_by_value():
+    """No variance at all: degrees add up, and equals are told from unequals."""
+    exact = metrics.mean_difference([measured(1.0, 0.0), measured(3.0, 0.0)])
+    assert (exact.estimate, exact.p, exact.degrees, exact.deviation) == (2, 0, 20, 0)
+
+
+def test_random_effects_of_three_unequal_corpora_by_hand():
+    """DerSimonian and Laird, written out."""
+    effects, variances = np.array([0.0, 1.0, 5.0]), np.array([1.0, 0.25, 4.0])
+    found = metrics.random_effects(
+        [measured(e, v**0.5) for e, v in zip(effects, variances, strict=True)]
+    )
+    fixed = 1 / variances
+    q = (fixed * (effects - np.average(effects, weights=fixed)) ** 2).sum()
+    tau = (q - 2) / (fixed.sum() - (fixed**2).sum() / fixed.sum())
+    assert found.between**2 == pytest.approx(tau) and tau > 0
+    weights = 1 / (variances + tau)
+    mean = np.average(effects, weights=weights)
+    assert found.mean.estimate == pytest.approx(mean)
+    assert found.weights == pytest.approx(weights / weights.sum())
+    observed = max(1, (weights * (effects - mean) ** 2).sum() / 2)
+    assert found.mean.deviation**2 == pytest.approx(observed / weights.sum())
+    assert found.mean.test == "random-effects" and found.mean.degrees == 2
 
 
 def test_the_mean_over_corpora_claims_a_null_as_often_as_the_level_says():
@@ -331,6 +389,18 @@ def test_a_system_apart_does_not_count_for_how_far_others_vary():
     assert turned["a"] == metrics.compare(alone, "b", resamples=200)["a"]
 
 
+def test_two_thousand_test_sets_are_drawn_unless_told():
+    for seeds in (1, 2):
+        systems = systems_of(np.random.default_rng(26), seeds, suits=1.0)
+        drawn = [metrics.compare(systems, "plain", **k) for k in ({}, {"resamples": 2000})]
+        assert drawn[0] == drawn[1] != metrics.compare(systems, "plain", resamples=1999)
+    parts = [
+        metrics.sentence_variance(systems["a"], systems["b"], **k)
+        for k in ({}, {"resamples": 2000})
+    ]
+    assert parts[0] == parts[1] > 0
+
+
 def test_one_seed_compares_two_models_and_says_so():
     systems = systems_of(np.random.default_rng(23), 1, effect=0.6)
     one = metrics.compare(systems, "plain", resamples=1000)["a"]
@@ -338,6 +408,9 @@ def test_one_seed_compares_two_models_and_says_so():
     swaps = metrics.approximate_randomisation(systems["a"], systems["plain"], resamples=1000)
     assert (one.p, one.corrected_p, one.estimate) == (swaps.p, swaps.p, swaps.difference)
     assert one.low > 0 and one.p < 0.05
+    drawn = metrics.paired_bootstrap(systems["a"], systems["plain"], resamples=1000)
+    assert one.deviation == pytest.approx(drawn.deviation)
+    assert one.sentence_variance == pytest.approx(drawn.deviation**2)
     same = metrics.compare({"plain": systems["plain"], "a": systems["plain"]}, "plain")["a"]
     assert (same.estimate, same.p, same.low, same.high) == (0, 1, 0, 0)
 

@@ -61,3 +61,58 @@ def test_a_few_lines_tell_nothing():
 
 def test_a_line_of_megabytes_takes_no_time():
     assert metrics.degenerate(["ab" * 2_000_000] * 10, REFERENCES[:10]) is not None
+
+
+def test_more_than_half_of_the_outputs_are_empty_and_more_than_twice_the_references():
+    half = [""] * 50 + REFERENCES[50:]
+    assert metrics.degenerate(half, REFERENCES, SOURCES) is None
+    assert metrics.degenerate([" ", *half[:50], *half[51:]], REFERENCES, SOURCES) is not None
+    sparse = [""] * 30 + REFERENCES[30:]
+    assert metrics.degenerate([""] * 60 + REFERENCES[60:], sparse, SOURCES) is None
+    assert metrics.degenerate([""] * 61 + REFERENCES[61:], sparse, SOURCES).kind == "empty"
+
+
+def test_more_than_a_fifth_of_the_outputs_repeat_themselves_and_more_than_twice_the_references():
+    looping = [f"{n} a a a a a a a a" for n in range(100)]
+
+    def found(outputs, references):
+        return metrics.degenerate(
+            looping[:outputs] + REFERENCES[outputs:], looping[:references] + REFERENCES[references:]
+        )
+
+    assert found(20, 0) is None and found(21, 0).kind == "repetitive"
+    assert found(30, 15) is None and found(31, 15).kind == "repetitive"
+
+
+def test_a_twentieth_of_the_lines_that_there_should_be_is_too_few():
+    def found(distinct):
+        return metrics.degenerate([REFERENCES[n % distinct] for n in range(100)], REFERENCES)
+
+    assert found(5).kind == "constant" and found(6) is None
+
+
+@pytest.mark.parametrize(("line", "loops"), [("aaaaaaaaaa", True), ("aaaaaaaaa", False)])
+def test_a_loop_has_ten_characters_and_half_of_its_line(line, loops):
+    for text, expected in [(line, loops), (line + "bcdefghijk", loops), (line + "bcdefghijkl", 0)]:
+        found = metrics.degenerate([f"{text}" for _ in range(10)], ["same"] * 10)
+        assert (found is not None) == bool(expected), text
+
+
+def test_a_long_example_is_cut():
+    long = metrics.Degenerate("constant", "seen", "x" * 61)
+    assert str(long) == f"seen, such as '{'x' * 57}...'"
+    assert str(metrics.Degenerate("constant", "seen", "x" * 60)) == f"seen, such as '{'x' * 60}'"
+
+
+@pytest.mark.parametrize(
+    ("metric", "value", "near"),
+    [
+        ("bleu", 1.99, True),
+        ("bleu", 2.0, False),
+        ("bleu-tokenised", 0.0, True),
+        ("bleu", None, True),
+        ("chrf", 0.0, False),
+    ],
+)
+def test_a_bleu_below_two_is_near_zero(metric, value, near):
+    assert metrics.near_zero(metric, value) is near

@@ -635,3 +635,58 @@ def test_a_zero_vector_has_cosine_cost_one():
 def test_a_name_where_a_loss_belongs_is_refused():
     with pytest.raises(TypeError, match=r"'cross-entropy' is no loss.*LOSSES"):
         losses.evaluate(["cross-entropy"], None, None)
+
+
+def test_functions_have_the_defaults_that_they_are_documented_with():
+    """Words, squared distances, exact transport, a root; sums over tokens, nothing smoothed."""
+    u, v = torch.randn(2, 3, 4, 5, generator=torch.Generator().manual_seed(0)).double()
+    mask = torch.arange(4) < torch.tensor([4, 2, 3])[:, None]
+    said = {"solver": "exact", "cost": "squared-euclidean", "ngram": 1, "root": True}
+    exact = losses.wasserstein(u, v, mask, mask, **said, epsilon=1e-6)
+    assert torch.equal(losses.wasserstein(u, v, mask, mask), exact)
+    squared = torch.cdist(u, v).square()
+    torch.testing.assert_close(losses.cost_matrix(u, v), squared)
+    plan = transport.exact(squared, mask, mask).value
+    torch.testing.assert_close(exact, (plan + 1e-6).sqrt() - 1e-3)
+    flat = [x.flatten(1) for x in (u, v)]
+    root = ((flat[0] - flat[1]).square().sum(1) + 1e-6).sqrt() - 1e-3
+    torch.testing.assert_close(losses.euclidean(*flat), root)
+    logits, target = u, torch.tensor([[0, 1, 2, 3]] * 3)
+    nll = functional.cross_entropy(logits.mT, target, reduction="none")
+    torch.testing.assert_close(
+        losses.cross_entropy_of_logits(logits, target, mask), (nll * mask).sum(1)
+    )
+    projection = torch.randn(7, 5, generator=torch.Generator().manual_seed(1)).double()
+    nll = functional.cross_entropy((u @ projection.T).mT, target, reduction="none")
+    torch.testing.assert_close(
+        losses.cross_entropy(u, projection, None, target, mask), (nll * mask).sum(1)
+    )
+    table = torch.randn(5, 2, generator=torch.Generator().manual_seed(2)).double()
+    torch.testing.assert_close(losses.soft_predictions(u, table), u.softmax(-1) @ table)
+
+
+def test_a_chunk_has_as_many_tokens_as_fill_its_memory_and_never_too_few(monkeypatch):
+    monkeypatch.setattr(losses.reading, "CHUNK_ENTRIES", 1000)
+    monkeypatch.setattr(losses.reading, "CHUNK_ROWS", 8)
+    assert [losses.reading.chunk_rows(v) for v in (10, 100, 125, 126, 5000)] == [100, 10, 8, 8, 8]
+
+
+def test_tokens_move_to_the_front_of_their_rows_and_back():
+    mask = torch.tensor([[False, True, True], [False, False, False], [True, False, False]])
+    tokens = losses.reading.Tokens.of(mask)
+    assert tokens.index.tolist() == [1, 2, 6] and tokens.sentence.tolist() == [0, 0, 2]
+    assert tokens.mask.tolist() == [[True, True], [False, False], [True, False]]
+    values = torch.arange(9.0).view(3, 3)
+    assert tokens.gather(values).tolist() == [1, 2, 6]
+    assert tokens.padded(tokens.gather(values)[:, None])[:, :, 0].tolist() == [
+        [1, 2],
+        [0, 0],
+        [6, 0],
+    ]
+    assert tokens.per_sentence(tokens.gather(values), "sentence-sum").tolist() == [3, 0, 6]
+    assert tokens.per_sentence(tokens.gather(values), "sentence-mean").tolist() == [1.5, 0, 6]
+    narrow = losses.reading.Tokens.of(torch.tensor([[True], [False], [True]]))
+    assert narrow.index.tolist() == narrow.sentence.tolist() == [0, 2]
+    for shape in ((2, 0), (0, 3), (0, 0)):
+        empty = losses.reading.Tokens.of(torch.zeros(shape, dtype=torch.bool))
+        assert empty.mask.shape == (shape[0], 1) and not empty.mask.any() and not len(empty.index)

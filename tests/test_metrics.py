@@ -147,6 +147,21 @@ def test_a_signature_is_the_same_each_time_and_changes_with_every_knob(name):
         assert kind(**{knob.name: value}).signature() != kind().signature()
 
 
+def test_signatures_say_how_text_is_cut_and_counted():
+    signatures = {name: kind().signature(2) for name, kind in metrics.METRICS.items()}
+    for name in ("bleu-tokenised", "precision-1", "precision-2", "distinct-1", "distinct-2"):
+        assert "case:lc" in signatures[name] and "tok:moses-en-sacremoses-" in signatures[name]
+    assert "case:mixed" in signatures["bleu"] and "case:lc" in signatures["bleu-lowercased"]
+    assert "tok:13a" in signatures["bleu"] and "order:2" in signatures["precision-2"]
+    for name in ("bleu", "bleu-tokenised", "chrf", "precision-1"):
+        assert "nrefs:2" in signatures[name] and "nrefs:1" in metrics.METRICS[name]().signature()
+    assert signatures["chrf"] == metrics.METRICS["chrf"](beta=2).signature(2)
+    assert metrics.METRICS["chrf"](beta=3).signature().startswith("beta:3|nrefs:1")
+    assert signatures["perplexity"].startswith("base:e|mean:tokens|end:counted|vocabulary:")
+    assert signatures["bits-per-token"].startswith("base:2|mean:tokens")
+    assert signatures["loss"].startswith("log:e|mean:tokens")
+
+
 def test_signatures_tell_all_metrics_of_a_kind_apart():
     signatures = {kind().signature() for kind in metrics.METRICS.values()}
     assert len(signatures) == len(metrics.METRICS)
@@ -250,6 +265,10 @@ def test_distinct_over_a_corpus_by_hand():
     assert metrics.score("corpus-distinct-1", ["a b a", "A b c"]).value == pytest.approx(3 / 6)
     assert metrics.score("corpus-distinct-2", ["a b a", "A b c"]).value == pytest.approx(3 / 6)
     assert metrics.score("corpus-distinct-2", ["a", "b"]).value == 0
+    for name in ("distinct-1", "corpus-distinct-1", "precision-1"):
+        largest = metrics.METRICS[name].largest
+        assert metrics.score(name, ["a"], ["a"]).value == largest
+        assert metrics.score(name, [""], ["a"]).value == 0
 
 
 def test_perplexity_is_exp_of_nats_per_token_and_bits_its_logarithm():
@@ -262,6 +281,23 @@ def test_perplexity_is_exp_of_nats_per_token_and_bits_its_logarithm():
     assert metrics.bits_per_token(sum(nats), 6) == pytest.approx(bits.value)
     assert metrics.perplexity(1e6, 1) == math.inf
     assert not bits.metric.higher_is_better
+    nats = metrics.score("loss", nats=np.float32([0.1, 0.2]), tokens=[1, 1])
+    assert nats.statistics.dtype == np.float64 and nats.value == pytest.approx(0.15)
+
+
+def test_a_metric_without_a_signature_of_its_own_says_its_name_and_knobs():
+    @dataclasses.dataclass(frozen=True, kw_only=True)
+    class Own(metrics.Metric):
+        name = "own"
+        a: typing.Annotated[int, "a knob"] = 1
+        b: typing.Annotated[str, "another"] = "x"
+
+        statistics = value = None
+
+    Own.__abstractmethods__ = frozenset()
+    assert Own().signature() == "own|refs:1|a:1|b:x"
+    assert Own(a=2).signature(3) == "own|refs:3|a:2|b:x"
+    assert Own().needs_references and not metrics.METRICS["perplexity"]().needs_references
 
 
 # Bad input
@@ -388,6 +424,19 @@ def test_a_system_does_not_differ_from_itself(test):
     a = [metrics.score("bleu", *corpus(seed=s)) for s in range(2)]
     tested = test(a, a, resamples=200)
     assert (tested.difference, tested.p, tested.deviation) == (0, 1, 0)
+
+
+def test_tests_draw_ten_thousand_times_from_seed_0_unless_told():
+    a, b = simulated(np.random.default_rng(8), 2, 40, of_method=1.0, of_seed=1.0, shift=0.2)
+    for test in (metrics.approximate_randomisation, metrics.paired_bootstrap):
+        assert test(a, b) == test(a, b, resamples=10_000, seed=0) != test(a, b, seed=1)
+        assert test(a, b, resamples=1).p in (0.5, 1.0)
+    interval = metrics.interval(a[0])
+    assert interval == metrics.interval(a[0], confidence=0.95, resamples=10_000, seed=0)
+    wide = metrics.interval(a[0], confidence=0.99)
+    assert wide[0] < interval[0] < a[0].value < interval[1] < wide[1]
+    with pytest.raises(metrics.BadScores, match="0 resamples are none"):
+        metrics.paired_bootstrap(a, b, resamples=0)
 
 
 def test_equals_are_not_told_apart_by_rounding():

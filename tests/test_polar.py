@@ -111,6 +111,22 @@ def test_a_bad_loss_is_refused_by_its_index(name, bad):
         build(name)(values)
 
 
+@pytest.mark.parametrize("name", polar.WEIGHTINGS)
+def test_the_mean_loss_is_one_unless_told(name):
+    weighting, values = build(name), losses()
+    assert torch.equal(weighting(values), weighting(values, 1.0))
+    assert torch.equal(weighting.objective(values), weighting.objective(values, 1.0))
+    for found, expected in zip(
+        weighting.evaluate(values), weighting.evaluate(values, 1.0), strict=True
+    ):
+        assert torch.equal(found, expected)
+    assert torch.equal(weighting.evaluate(values, 0.7)[0], weighting(values, 0.7))
+    if name in LAWS:
+        assert torch.equal(weighting.expected(values), weighting.expected(values, 1.0))
+        draws = [weighting.sample(9, torch.Generator().manual_seed(1), *s) for s in ((), (1.0,))]
+        assert torch.equal(draws[0].radius, draws[1].radius)
+
+
 @pytest.mark.parametrize("scale", [-1.0, math.nan, math.inf, torch.tensor(math.nan)])
 def test_a_bad_scale_is_refused(scale):
     with pytest.raises(ValueError, match="scale is"):
@@ -393,6 +409,30 @@ def test_measured_angles_rebuild_the_losses_of_the_neighbours():
     torch.testing.assert_close(polar.phi(loss, measured.radius, measured.angle), truth)
     direction = torch.nn.functional.cosine_similarity(target - prediction, neighbour - prediction)
     torch.testing.assert_close(torch.cos(measured.angle), direction)
+
+
+def test_triangles_without_a_shape_are_solved_by_a_convention():
+    """No loss or no radius: a right angle. No triangle at all: flattened, to 0 or to pi."""
+    loss, radius = torch.tensor([0.0, 1.0, 1.0, 1.0, 2.0]), torch.tensor([1.0, 0.0, 1.0, 1.0, 1.0])
+    sides = torch.tensor([1.0, 1.0, 0.0, 2.0, 0.5])
+    found = polar.Neighbours.measured(loss, radius, sides)
+    expected = [math.pi / 2, math.pi / 2, 0.0, math.pi, 0.0]
+    assert found.angle.tolist() == pytest.approx(expected) and found.angle.dtype == torch.float64
+    assert torch.equal(found.radius, radius.double())
+    assert polar.Neighbours.measured(*(3 * torch.ones(1),) * 3).angle.item() == pytest.approx(
+        math.pi / 3
+    )
+
+
+def test_draws_of_measured_radii_have_double_precision():
+    generator = torch.Generator().manual_seed(0)
+    for angle in ("uniform", "isotropic", "measured"):
+        points = polar.Neighbours(NEIGHBOURS.radius.double(), NEIGHBOURS.angle.double())
+        drawn = polar.Empirical(neighbours=points, angle=angle, radius=2.0).sample(50, generator)
+        assert drawn.angle.dtype == drawn.radius.dtype == torch.float64
+        assert {*drawn.radius.tolist()} == {2 * r for r in points.radius.tolist()}
+        if angle != "measured":  # float32 has at most 24 bits
+            assert any(float(np.float32(x)) != x for x in drawn.angle.tolist())
 
 
 def test_a_law_fitted_to_samples_of_a_law_is_that_law():
@@ -770,6 +810,77 @@ def test_the_losses_are_checked_once_a_call(monkeypatch):
     assert len(calls) == 3
 
 
+def test_the_mean_over_a_batch_divides_by_its_size():
+    for size in (1, 2, 5):
+        values = losses(size).requires_grad_()
+        assert polar.Objective(polar.Plain(), None)(values).item() == values.mean().item()
+
+
+def test_a_loaded_state_forgets_what_was_pending():
+    """Losses, weights that wait and calls since the last step belong to the run that was left."""
+    weighting = polar.Shuffled(of=polar.Linear(), window=4)
+    saved = polar.Objective(weighting, None)
+    saved.per_sample(losses(4).requires_grad_())
+    saved.step()
+    state = json.loads(json.dumps(saved.state_dict()))
+    other = polar.Objective(weighting, None)
+    other.per_sample(losses(3, seed=1).requires_grad_())
+    other.load_state_dict(state)
+    other.step()
+    assert other.state_dict() == state
+    values = losses(4, seed=2).requires_grad_()
+    for one in (saved, other):
+        one.per_sample(values)
+        one.step()
+    assert other.state_dict() == saved.state_dict() != state
+
+
+@pytest.mark.parametrize(
+    ("change", "fine"),
+    [
+        ({}, True),
+        ({"step": 0}, True),
+        ({"step": -1}, False),
+        ({"step": True}, False),
+        ({"step": 1.0}, False),
+        ({"weights": [0.0, 1]}, True),
+        ({"weights": [0.0] * 4}, True),
+        ({"weights": [0.0] * 5}, False),
+        ({"weights": [-1.0]}, False),
+        ({"weights": [math.inf]}, False),
+        ({"weights": [True]}, False),
+        ({"weights": [1.0, "x"]}, False),
+        ({"weights": []}, True),
+        ({"weights": (1.0,)}, False),
+        ({"more": 1}, False),
+    ],
+)
+def test_the_state_of_a_window_is_checked(change, fine):
+    window = polar.controls.Window(4, seed=0)
+    state = {"weights": [1.0, 2.0], "step": 7} | change
+    if not fine:
+        with pytest.raises(ValueError, match="the weights that wait"):
+            window.load_state_dict(state)
+        assert window.state_dict() == {"weights": [], "step": 0}
+        return
+    window.load_state_dict(state)
+    assert window.state_dict() == state and window.weights is not state["weights"]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"mean_loss": -1.0}, {"mean_weight": math.inf}, {"mean_loss": True}, {"mean_weight": "1"}],
+)
+def test_a_state_whose_means_are_no_numbers_is_refused(change):
+    objective = polar.Objective(polar.Exponential(), None)
+    with pytest.raises(ValueError, match="a running mean is no finite number"):
+        objective.load_state_dict({"mean_loss": 1.0, "mean_weight": 1.0} | change)
+    with pytest.raises(ValueError, match="other keys than mean_loss, mean_weight"):
+        objective.load_state_dict({"mean_loss": 1.0})
+    objective.load_state_dict({"mean_loss": 0.0, "mean_weight": None})
+    assert (objective.mean_loss, objective.mean_weight) == (0.0, None)
+
+
 def test_an_empty_batch_costs_nothing():
     losses = torch.zeros(0, requires_grad=True)
     value = polar.Objective(polar.Plain(), None)(losses)
@@ -785,8 +896,14 @@ def test_an_objective_asks_for_the_optimiser_that_steps_after_a_few_batches():
         warnings.simplefilter("error")
         for _ in range(16):
             objective(parameter**2)
-    with pytest.warns(UserWarning, match="without an optimiser step"):
-        for _ in range(32):
+    with pytest.warns(UserWarning, match="32 batches without an optimiser step") as said:
+        for _ in range(16):
+            objective(parameter**2)
+    assert len(said) == 1
+    objective.step()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for _ in range(31):
             objective(parameter**2)
 
 

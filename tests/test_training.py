@@ -3,6 +3,8 @@
 import dataclasses
 import json
 import math
+import sys
+import types
 
 import numpy as np
 import pytest
@@ -270,6 +272,24 @@ def test_a_term_that_hardly_counts_and_frequent_clipping_are_warned_of(tmp_path)
     assert [w.split()[0] for w in run.warnings] == ["term", "100%"]  # said once, not each epoch
 
 
+def test_cautions_begin_below_a_hundredth_and_above_half():
+    law, plain = term(weighting="exponential"), term()
+    off = term(scale=0.0)
+
+    def kinds(terms, shares, clipped):
+        return [
+            (c.kind, c.share, c.term) for c in training.cautions.cautions(terms, shares, clipped)
+        ]
+
+    assert kinds([plain, law], [0.99, 0.01], 0.5) == []
+    assert kinds([plain, law], [0.995, 0.005], 0.0) == [("weak-term", 0.005, 1)]
+    assert kinds([plain, off, law], [0.001, 0.0, None], 0.51) == [
+        ("weak-term", 0.001, 0),
+        ("clipping", 0.51, None),
+    ]
+    assert kinds([plain, plain], [0.5, 0.5], 1.0) == []
+
+
 def test_where_all_is_well_nothing_is_warned_of(tmp_path):
     run = new_run(tmp_path / "run")
     fit(run, trainer(terms=[term(), term("wasserstein", scale=5.0)], clip=0.01))  # nothing weighed
@@ -409,6 +429,11 @@ def test_the_defaults_are_the_papers_and_vaswanis():
     assert adam.epsilon == 1e-9 and training.AdamW().decay == 0.01
     group = adam.build([torch.nn.Parameter(torch.zeros(1))]).param_groups[0]
     assert group["betas"] == (0.9, 0.98) and group["eps"] == 1e-9
+    other = training.AdamW(rate=0.5, beta1=0.7, beta2=0.8, epsilon=0.1, decay=0.2)
+    group = other.build([torch.nn.Parameter(torch.zeros(1))]).param_groups[0]
+    assert [group[k] for k in ("lr", "betas", "eps", "weight_decay")] == [0.5, (0.7, 0.8), 0.1, 0.2]
+    group = training.Sgd(rate=0.5, momentum=0.3).build([torch.nn.Parameter(torch.zeros(1))])
+    assert group.param_groups[0]["lr"] == 0.5 and group.param_groups[0]["momentum"] == 0.3
     settings = training.Settings()
     assert (settings.epochs, settings.batch, settings.clip, settings.memory) == (12, 64, 5.0, 100)
 
@@ -555,6 +580,103 @@ def test_records_hold_what_is_promised(tmp_path):
     assert plain["effective_samples"] == 1 and plain["weight_length_correlation"] == 0
 
 
+def test_records_say_what_a_run_took(tmp_path, monkeypatch):
+    """Steps of two seconds, validations of five, on two threads; a clock that stands still else."""
+    clock = [100.0]
+    still = types.SimpleNamespace(monotonic=lambda: clock[0], process_time=lambda: clock[0])
+    monkeypatch.setattr(training.fitting, "time", still)
+    monkeypatch.setattr(training.fitting.torch, "get_num_threads", lambda: 2)
+    run, one, seen, progress = new_run(tmp_path / "run"), trainer(), [], []
+    take, tokens, norms = one.step, [], []
+
+    def step(rows):
+        take(rows)
+        clock[0] += 2
+        tokens.append(sum(len(PAIRS.target[i]) + 1 for i in rows))
+        norms.append(one.epoch.norm - sum(norms[5 * (one.at.epoch - 1) :]))
+
+    def validate(model):
+        clock[0] += 5
+        return {"loss": 3.0 - one.at.epoch}
+
+    one.step = step
+    needed = {"back-translation": {"seconds": 3.0, "samples": 5}}
+    fit(
+        run,
+        one,
+        validate=validate,
+        needed=needed,
+        on_record=seen.append,
+        progress=lambda *said: progress.append(said),
+    )
+    assert progress == [("training", done, 10) for done in range(1, 11)]
+    records = run.metrics()
+    assert [r["step"] for r in records] == [2, 4, 5, 6, 8, 10, 10]
+    assert [r["epoch"] for r in records] == [1, 1, 1, 2, 2, 2, 2]
+    assert [r["tokens"] for r in records] == [sum(tokens[: r["step"]]) for r in records]
+    assert [r["samples"] for r in records] == [8 * r["step"] for r in records]
+    spans = [(0, 2), (2, 4), (0, 5), (5, 6), (6, 8), (8, 10), (5, 10)]
+    for record, (start, end) in zip(records, spans, strict=True):
+        speed = sum(tokens[start:end]) / (2 * (end - start))
+        assert record["tokens_per_second"] == pytest.approx(speed)
+        first = 4 if end == 6 else start  # what is logged goes on over the end of an epoch
+        assert record["gradient_norm"] == pytest.approx(np.mean(norms[first:end]), rel=1e-6)
+    for record, seconds in zip((records[2], records[6]), (15, 30), strict=True):
+        assert (record["validation"], record["seconds"]) == (5, seconds / 2)
+        assert record["needed"] == needed
+    assert "needed" not in records[0] and [r["kind"] for r in seen] == [r["kind"] for r in records]
+    best = {"step": 10, "epoch": 2, "scores": {"loss": 1.0}}
+    assert run.result == {
+        "steps": 10,
+        "epochs": 2,
+        "samples": 80,
+        "tokens": sum(tokens),
+        "seconds": 15.0,
+        "best": best,
+        "needed": needed,
+    }
+    assert training.fitting.worked(torch.device("meta")) == clock[0] == 130
+
+
+def test_a_message_lists_at_most_64_rows_of_a_batch():
+    for rows, end in ((64, "63"), (65, "63, ...")):
+        one = trainer(pairs=digits(70))
+        with torch.no_grad():
+            next(iter(one.parameters.values())).fill_(math.nan)
+        with pytest.raises(training.NotFinite) as error:
+            one.step(np.arange(rows))
+        listed = ", ".join(map(str, range(63)))
+        assert str(error.value).endswith(
+            f"rows of the batch in the prepared corpus: {listed}, {end}"
+        )
+
+
+def test_a_batch_moves_to_its_device_whole():
+    batch = data.collate(PAIRS, np.array([3, 5]))
+    assert training.loop._moved(batch, torch.device("cpu")) is batch
+    moved = training.loop._moved(batch, torch.device("meta"))
+    for name in ("source", "source_mask", "target", "target_mask", "weight"):
+        one, other = getattr(batch, name), getattr(moved, name)
+        assert (other.device.type, other.shape, other.dtype) == ("meta", one.shape, one.dtype)
+    assert moved.index.tolist() == [3, 5]
+
+
+@pytest.mark.parametrize(
+    ("cuda", "mps", "found"),
+    [(True, True, "cuda"), (True, False, "cuda"), (False, True, "mps"), (False, False, "cpu")],
+)
+def test_the_fastest_device_there_is_is_taken(monkeypatch, cuda, mps, found):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: cuda)
+    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: mps)
+    assert training.choose_device("auto").type == found
+    for name, there in (("cuda", cuda), ("mps", mps), ("cpu", True)):
+        if there:
+            assert training.choose_device(name).type == name
+        else:
+            with pytest.raises(ValueError, match=f"there is no {name} device here"):
+                training.choose_device(name)
+
+
 def test_statistics_of_weights_equal_numpys():
     generator = np.random.default_rng(0)
     loss, weight = generator.uniform(1, 9, 300), generator.uniform(0.5, 2, 300)
@@ -577,6 +699,51 @@ def test_statistics_of_weights_equal_numpys():
     assert statistics["weight_length_correlation"] == pytest.approx(expected)
     edges = [*np.arange(0, 4.01, 0.1) * 3.0, np.inf]
     assert statistics["histogram"] == np.histogram(loss, edges)[0].tolist()
+
+
+def test_pairs_count_in_statistics_as_much_as_their_weight_says():
+    """As one of weight 3 would, were it there three times; one of weight 1 is not raised."""
+    loss, weight = torch.tensor([1.0, 2.0, 4.0]), torch.tensor([1.0, 1.5, 0.5])
+    length, count = torch.tensor([3, 5, 9]), torch.tensor([1.0, 3.0, 2.0])
+    one, other = training.terms.Tally(), training.terms.Tally()
+    one.add(loss, weight, length, count, loss)
+    repeated = [x.repeat_interleave(count.long()) for x in (loss, weight, length)]
+    other.add(*repeated, torch.ones(6), repeated[0])
+    found, expected = one.summary(), other.summary()
+    assert {**found, "histogram": 0} == pytest.approx({**expected, "histogram": 0})
+    assert found["raised"] == pytest.approx(3 / 6) and sum(found["histogram"]) == 3
+    batch = one.batch(ALONE)
+    mean = np.average(weight, weights=count)
+    assert batch.within == pytest.approx(float((count * (weight - mean) ** 2).sum()))
+    third = training.terms.Tally(samples=1 / 3, least=0.1, most=0.1).batch(ALONE)
+    assert (third.samples, third.least, third.most) == (1 / 3, 0.1, 0.1)  # to the last bit
+    twice = batch + batch
+    assert twice.samples == 12 and twice.within == 2 * batch.within
+    assert (twice.least, twice.most, twice.histogram[10]) == (0.5, 1.5, 2)
+    assert twice.summary()["weight_within_batches"] == pytest.approx(1)
+
+
+def test_a_tally_of_nothing_is_zero_and_survives_its_state():
+    nothing = training.terms.Tally()
+    state = json.loads(json.dumps(nothing.state_dict(), allow_nan=False))
+    assert state["least"] is state["most"] is None
+    assert training.terms.Tally.from_state(state) == nothing
+    summary = nothing.summary()
+    assert (summary["loss"], summary["weight"], summary["effective_samples"]) == (0, 0, 0)
+    assert summary["weight_within_batches"] is None and sum(summary["histogram"]) == 0
+    for change in ({"samples": -1.0}, {"histogram": [0] * 40}, {"histogram": [-1] + [0] * 40}):
+        with pytest.raises(ValueError, match="a tally has no counts"):
+            training.terms.Tally.from_state(state | change)
+
+
+def test_a_span_adds_up_and_averages_what_was_measured():
+    span = training.saved.Span()
+    assert span.mean_shares(1) == [1.0] and span.mean_shares(2) == [None, None]
+    span.add(2.0, True, [0.25, 0.75])
+    span.add(3.0, False, [])
+    span.add(4.0, True, [0.5, 0.5])
+    assert (span.norm, span.steps, span.clipped, span.measured) == (9.0, 3, 2, 2)
+    assert span.mean_shares(2) == [0.375, 0.625]
 
 
 def test_a_spread_of_weights_does_not_need_a_spread_of_lengths():
@@ -758,6 +925,25 @@ def test_float32_is_the_default_and_bfloat16_is_probed_first(monkeypatch):
         training.check_precision("bfloat16", cpu)
     with pytest.raises(ValueError, match="mps has no float64"):
         training.check_precision("float64", torch.device("mps"))
+    training.check_precision("float32", torch.device("mps"))
+
+
+def test_what_probes_bfloat16_is_a_program_of_its_own(monkeypatch):
+    """Run it here in float64: it multiplies, and goes back through a layer, on the device named."""
+    tried = []
+
+    class Fine:
+        returncode = 0
+
+    monkeypatch.setattr(
+        training.loop.subprocess, "run", lambda command, **_: (tried.append(command), Fine)[1]
+    )
+    training.check_precision("bfloat16", torch.device("cpu"))
+    ((python, option, program),) = tried
+    assert (python, option) == (sys.executable, "-c")
+    names = {}
+    exec(program.replace("bfloat16", "float64"), names)
+    assert names["a"].device.type == "cpu" and (names["a"] @ names["a"]).mean() == 64
 
 
 def test_a_device_that_is_not_there_is_refused():

@@ -508,3 +508,68 @@ def test_exact_solves_very_uneven_masses(sharpness: float, shape: tuple[int, int
         p, q = (mass[index].double().numpy() for mass in (source, target))
         best = optimum(cost[index].double().numpy(), p / p.sum(), q / q.sum())
         assert float(plan.value[index]) == pytest.approx(best, abs=1e-5)
+
+
+def fields(plan: transport.Plan) -> list[Tensor]:
+    return [plan.plan, plan.value, plan.marginal_error, plan.gap, plan.iterations]
+
+
+def test_a_plan_says_how_it_was_found() -> None:
+    cost, mask = clouds(20, [6, 4])
+    for name, gap in (("exact", 0.0), ("diagonal", torch.inf)):
+        plan = transport.SOLVERS[name](cost, mask, mask)
+        assert plan.iterations.tolist() == [0, 0] and plan.iterations.dtype == torch.long
+        assert plan.gap.tolist() == [gap, gap] and plan.gap.dtype == cost.dtype
+    knobs = {"beta": 0.05, "steps": 13, "tolerance": 0.0045, "cap": 10_000, "unroll": 0}
+    found, said = transport.ipot(cost, mask, mask), transport.ipot(cost, mask, mask, **knobs)
+    for one, other in zip(fields(found), fields(said), strict=True):
+        assert torch.equal(one, other)
+    few = transport.ipot(cost, mask, mask, steps=5, tolerance=torch.inf)
+    unrolled = transport.ipot(cost, mask, mask, unroll=5)
+    for plan in (few, unrolled):
+        assert plan.iterations.tolist() == [5, 5] and plan.iterations.dtype == torch.long
+
+
+def test_the_gap_is_in_units_of_the_mean_cost() -> None:
+    cost, mask = clouds(21, [9, 5])
+    one, ten = (transport.ipot(x, mask, mask, tolerance=torch.inf) for x in (cost, 10 * cost))
+    torch.testing.assert_close(one.gap, ten.gap, rtol=1e-3, atol=1e-6)
+    best = transport.exact(cost, mask, mask).value
+    valid = mask[:, :, None] & mask[:, None, :]
+    means = torch.stack([each[there].mean() for each, there in zip(cost, valid, strict=True)])
+    assert ((one.value - best) / means <= one.gap + 1e-6).all() and (one.gap < 0.1).all()
+
+
+@pytest.mark.parametrize("name", transport.SOLVERS)
+def test_equal_masses_are_meant_where_none_are_given(name: str) -> None:
+    cost, mask = clouds(22, [6, 3])
+    solve, mass = transport.SOLVERS[name], mask / mask.sum(1, keepdim=True)
+    plain = solve(cost, mask, mask)
+    for given in ((mass, None), (None, mass), (mass, mass)):
+        torch.testing.assert_close(solve(cost, mask, mask, *given).value, plain.value)
+    with pytest.raises(ValueError, match="sample 0: source and target masses sum to 2 and 1"):
+        solve(cost, mask, mask, 2 * mass, None)
+    nearly = mass * torch.tensor([[1 + 5e-6], [1.0]])
+    torch.testing.assert_close(
+        solve(cost, mask, mask, nearly, mass).value, plain.value, rtol=1e-5, atol=0
+    )
+    with pytest.raises(ValueError, match="sample 1: source and target masses"):
+        solve(cost, mask, mask, mass, mass * torch.tensor([[1.0], [1 + 5e-5]]))
+
+
+@pytest.mark.parametrize("name", OPTIMAL)
+def test_where_nothing_costs_anything_every_plan_is_right(name: str) -> None:
+    mask = torch.ones(2, 5, dtype=torch.bool)
+    fewer = mask[:, :3]
+    plan = transport.SOLVERS[name](torch.zeros(2, 5, 3), mask, fewer)
+    assert plan.value.tolist() == [0, 0] and plan.marginal_error.max() < 1e-6
+    assert (plan.gap <= 1e-6).all()
+
+
+def test_the_diagonal_of_unequal_lengths_ends_with_the_shorter() -> None:
+    cost = torch.arange(15.0).view(1, 3, 5)
+    short, long = (torch.ones(1, n, dtype=torch.bool) for n in (3, 5))
+    for plan in (transport.diagonal(cost, short, long), transport.diagonal(cost.mT, long, short)):
+        assert plan.value.item() == pytest.approx((0 + 6 + 12) / 5)
+        assert plan.plan.sum().item() == pytest.approx(3 / 5)
+        assert plan.marginal_error.item() == pytest.approx(2 / 5)
