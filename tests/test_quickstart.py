@@ -34,7 +34,7 @@ def test_the_quickstart_does_what_it_says(tmp_path):
         done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, env=env)
         assert done.returncode == 0, done.stderr
         printed.append(done.stdout)
-    assert "train        1,200" in printed[0]
+    assert re.search(r"^train +1,200 ", printed[0], flags=re.M)
     assert printed[1].count("best model: epoch") == 2
     assert re.search(r"^law .*(significant|claimed)", printed[2], flags=re.M)
     assert len(ast.literal_eval(printed[3])) == 2
