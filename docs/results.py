@@ -34,7 +34,10 @@ def section(name: str, figures: Path) -> Iterator[str]:
         forest = reports.report(of_plan, scratch).with_name("forest.svg")
         if forest.exists():
             (figures / f"{name}.svg").write_bytes(forest.read_bytes())
-            yield f"![Differences from {plan.baseline}](results/{name}.svg)\n"
+            several = f"of *{plan.primary}*, corpus by corpus"
+            rows = several if len(plan.recipes) > 1 else "method by method"
+            yield f"Difference from {plan.baseline} {rows}; dots are seeds, lines 95 % intervals:\n"
+            yield f"![Forest plot](results/{name}.svg)\n"
     yield exports.markdown(of_plan)
     for metric in plan.metrics:
         if metric != plan.metric:
