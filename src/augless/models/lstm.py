@@ -73,7 +73,7 @@ class Lstm(parts.Architecture):
 
 @dataclass(frozen=True, kw_only=True)
 class PaperLstm(Lstm):
-    """The LSTM of the paper's experiments, as fairseq builds it."""
+    """The LSTM of the paper's experiments, as fairseq builds it but for dropout (docs/paper.md)."""
 
     bidirectional: Bidirectional = False
     input_feeding: InputFeeding = True
