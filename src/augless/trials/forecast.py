@@ -177,7 +177,7 @@ class _Clock:
                 # Beside the runs to come, as disks differ.
                 with tempfile.TemporaryDirectory(dir=layout.root, prefix=".measured-") as folder:
                     self._known[kind] = measure(job, place, Path(folder))
-            except Exception as error:
+            except Exception as error:  # whatever it is, the run would fail of it too: it is listed
                 self._known[kind] = Measured(failure=Failure(code_of(error), str(error)))
             if self._known[kind].steps:
                 self.named[who] = self._known[kind]
