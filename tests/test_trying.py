@@ -408,6 +408,7 @@ def test_a_dry_run_tells_combinations_apart(called, monkeypatch):
         ([0.0, 0.0], "2 runs, 1 at once: all done"),
         ([None, None], "2 runs, 1 at once: 2 could not be measured"),
         ([None, 30.0], "2 runs, 1 at once: about 30 seconds, 1 could not be measured"),
+        ([0.0, 30.0, 0.0], "1 of 3 runs to go, 1 at once: about 30 seconds"),
     ],
 )
 def test_what_could_not_be_measured_is_not_done(seconds, said):

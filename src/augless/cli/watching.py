@@ -102,7 +102,9 @@ def listed(expected: trials.Forecast) -> str:
     whole = [f"about {duration(expected.seconds)}"] if expected.seconds else []
     if unknown := sum(run.seconds is None for run in expected.runs):
         whole.append(f"{unknown} could not be measured")
-    total = f"{len(expected.runs)} runs, {expected.jobs} at once: {', '.join(whole) or 'all done'}"
+    left, of = sum(run.seconds != 0 for run in expected.runs), len(expected.runs)
+    runs = f"{left} of {of} runs to go" if 0 < left < of else f"{of} runs"
+    total = f"{runs}, {expected.jobs} at once: {', '.join(whole) or 'all done'}"
     return "\n".join([terminal.table(rows, left=6), *measured, total])
 
 
