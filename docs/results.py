@@ -42,7 +42,8 @@ def section(name: str, figures: Path) -> Iterator[str]:
     for metric in plan.metrics:
         if metric != plan.metric:
             by_metric = exports.markdown(gathered(name, f"metric={metric}"), further=False)
-            yield by_metric.replace("### ", f"### By {metric}: ")
+            first, *_ = by_metric.split("\n### ")  # of several corpora, what they say together
+            yield first.replace("### ", f"### By {metric}: ") + "\n"
 
 
 def gathered(name: str, *changes: str) -> evidence.Evidence:

@@ -140,7 +140,7 @@ def scored(mean: float | None, deviation: float | None, digits: int) -> str:
     return f"{words.fixed(mean, digits)}{spread}"
 
 
-def delta(where: Study | Evidence, contrast: trials.Contrast | None, digits: int = 2) -> Cell:
+def delta(where: Study | Evidence, contrast: trials.Contrast | None, digits: int) -> Cell:
     """Write a difference with the mark of a claim; its interval and its p are small."""
     if contrast is None:
         return Cell()
@@ -239,7 +239,8 @@ def _overall(evidence: Evidence, method: str) -> Cell:
     row = evidence.overall.get(method)
     if row is None or row.baseline is None or row.baseline.corpora < 2:
         return Cell()
-    cell = delta(evidence, row.baseline)
+    digits = max(study.digits for study in evidence.studies)
+    cell = delta(evidence, row.baseline, digits)
     return replace(cell, line=f"{cell.text} ({', '.join(cell.small)})")
 
 
@@ -269,7 +270,7 @@ def treatments(study: Study) -> Table | None:
     """Make a table of how strong each treatment was, if anything was logged of it."""
     lines = []
     for row in study.rows:
-        one, effect = row.treatment, delta(study, row.baseline)
+        one, effect = row.treatment, delta(study, row.baseline, study.digits)
         if one.known:
             shares = " + ".join(map(_share, one.shares)) if len(one.shares) > 1 else ""
             numbers = [*map(_share, (one.spread, one.effective, one.within)), shares]
