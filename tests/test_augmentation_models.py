@@ -170,6 +170,17 @@ def test_a_model_of_small_letters_writes_as_the_word_was_written(tmp_path):
         assert first[0].isupper() and second.islower() and third.isupper()
 
 
+def test_a_word_without_its_accents_is_no_other_word(tmp_path):
+    bert = tiny.masked(tmp_path / "uncased", lowercase=True)
+    predictor = masked.Predictor(bert, "cpu")
+    told = [word for word in predictor.spellings if set(word) & set("aou")]
+    with_accents = [word.translate(str.maketrans("aou", "äöü")) for word in told]
+    lm = AUGMENTERS["masked-lm"](model=str(bert), rate=1.0, top_k=10_000, copies=60)
+    for plain, text in zip(told[:8], with_accents[:8], strict=True):
+        ((*copies,),) = rewritten(lm, [text], tmp_path)
+        assert len({*copies}) > 5 and plain not in copies
+
+
 def test_a_text_longer_than_the_model_reads_is_rewritten_in_parts(berts, tmp_path):
     text = "Der alte Mann liest ein Buch. " * 50
     lm = AUGMENTERS["masked-lm"](model=str(berts["wordpiece"]), rate=0.5)
