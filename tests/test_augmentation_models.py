@@ -274,7 +274,13 @@ def test_a_model_without_a_mask_is_refused(tmp_path):
     place = tiny.maskless(tmp_path / "bare")
     with pytest.raises(BadAugmentation, match="no mask token"):
         augment(AUGMENTERS["masked-lm"](model=str(place)), TOY, tmp_path / "out")
-    assert sorted(path.name for path in tmp_path.iterdir() if path.name[0] != ".") == ["bare"]
+    assert [path.name for path in tmp_path.iterdir()] == ["bare"]
+
+
+def test_another_kind_of_model_is_refused_by_its_kind(chat, tmp_path):
+    with pytest.raises(BadAugmentation, match=r"than is needed here: a masked language model$"):
+        augment(AUGMENTERS["masked-lm"](model=str(chat)), TOY, tmp_path / "out")
+    assert not any(tmp_path.iterdir())
 
 
 def test_a_model_whose_head_was_never_trained_is_refused(berts, tmp_path):
