@@ -440,6 +440,27 @@ def test_a_round_trip_takes_hugging_face_models_on_both_sides(translation, tmp_p
         assert "\n" not in row["de"] + row["en"]
 
 
+def test_what_does_not_arrive_does_not_come_back(monkeypatch):
+    back = []
+
+    def translator(self, name, *_):
+        def there(lines, keys):
+            return [["" if line == "lost" else line] for line in lines]
+
+        def home(lines, keys):
+            back.append((lines, keys))
+            return [[f"{line} again"] for line in lines]
+
+        return there if name == "a" else home
+
+    monkeypatch.setattr(augmentation.RoundTrip, "_translator", translator)
+    lines = [Line(text, (1, i, 0)) for i, text in enumerate(["one", "lost", "two"])]
+    with augmentation.RoundTrip(there="a", back="b").open(None) as rewrite:
+        assert rewrite(lines) == [["one again"], [], ["two again"]]
+        assert back == [(["one", "two"], [(1, 0, 0), (1, 2, 0)])]
+        assert rewrite(lines[1:2]) == [[]] and len(back) == 1
+
+
 def test_a_tokenised_corpus_makes_the_trip_as_text_and_comes_back_tokenised(monkeypatch):
     seen = []
 
