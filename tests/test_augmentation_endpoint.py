@@ -281,6 +281,15 @@ def test_a_key_that_is_not_there_is_said_before_any_request(tmp_path, monkeypatc
         assert not server.seen
 
 
+@pytest.mark.parametrize("key", ["", f"{SECRET}\n", f" {SECRET}", f"{SECRET}\u2192", f"{SECRET}é"])
+def test_a_key_that_no_header_carries_is_refused_without_saying_it(key, tmp_path, monkeypatch):
+    monkeypatch.setenv("MY_KEY", key)
+    with serving() as server:
+        with pytest.raises(BadAugmentation, match="variable MY_KEY is empty, or has") as caught:
+            augment(paraphrase(server, key="MY_KEY"), TOY, tmp_path / "out")
+        assert SECRET not in str(caught.value) and not server.seen
+
+
 def test_a_key_is_not_sent_in_the_clear(tmp_path, monkeypatch):
     monkeypatch.setenv("MY_KEY", SECRET)
     augmenter = AUGMENTERS["paraphrase"](model="m", url="http://example.com/v1", key="MY_KEY")

@@ -170,6 +170,17 @@ def test_a_model_of_small_letters_writes_as_the_word_was_written(tmp_path):
         assert first[0].isupper() and second.islower() and third.isupper()
 
 
+def test_a_word_without_its_accents_is_no_other_word(tmp_path):
+    bert = tiny.masked(tmp_path / "uncased", lowercase=True)
+    predictor = masked.Predictor(bert, "cpu")
+    told = [word for word in predictor.spellings if set(word) & set("aou")]
+    with_accents = [word.translate(str.maketrans("aou", "äöü")) for word in told]
+    lm = AUGMENTERS["masked-lm"](model=str(bert), rate=1.0, top_k=10_000, copies=60)
+    for plain, text in zip(told[:8], with_accents[:8], strict=True):
+        ((*copies,),) = rewritten(lm, [text], tmp_path)
+        assert len({*copies}) > 5 and plain not in copies
+
+
 def test_a_text_longer_than_the_model_reads_is_rewritten_in_parts(berts, tmp_path):
     text = "Der alte Mann liest ein Buch. " * 50
     lm = AUGMENTERS["masked-lm"](model=str(berts["wordpiece"]), rate=0.5)
@@ -263,7 +274,13 @@ def test_a_model_without_a_mask_is_refused(tmp_path):
     place = tiny.maskless(tmp_path / "bare")
     with pytest.raises(BadAugmentation, match="no mask token"):
         augment(AUGMENTERS["masked-lm"](model=str(place)), TOY, tmp_path / "out")
-    assert sorted(path.name for path in tmp_path.iterdir() if path.name[0] != ".") == ["bare"]
+    assert [path.name for path in tmp_path.iterdir()] == ["bare"]
+
+
+def test_another_kind_of_model_is_refused_by_its_kind(chat, tmp_path):
+    with pytest.raises(BadAugmentation, match=r"than is needed here: a masked language model$"):
+        augment(AUGMENTERS["masked-lm"](model=str(chat)), TOY, tmp_path / "out")
+    assert not any(tmp_path.iterdir())
 
 
 def test_a_model_whose_head_was_never_trained_is_refused(berts, tmp_path):
@@ -421,6 +438,27 @@ def test_a_round_trip_takes_hugging_face_models_on_both_sides(translation, tmp_p
     for row in made:
         assert row["de"] != pairs[row["of"]].source and row["en"] != pairs[row["of"]].target
         assert "\n" not in row["de"] + row["en"]
+
+
+def test_what_does_not_arrive_does_not_come_back(monkeypatch):
+    back = []
+
+    def translator(self, name, *_):
+        def there(lines, keys):
+            return [["" if line == "lost" else line] for line in lines]
+
+        def home(lines, keys):
+            back.append((lines, keys))
+            return [[f"{line} again"] for line in lines]
+
+        return there if name == "a" else home
+
+    monkeypatch.setattr(augmentation.RoundTrip, "_translator", translator)
+    lines = [Line(text, (1, i, 0)) for i, text in enumerate(["one", "lost", "two"])]
+    with augmentation.RoundTrip(there="a", back="b").open(None) as rewrite:
+        assert rewrite(lines) == [["one again"], [], ["two again"]]
+        assert back == [(["one", "two"], [(1, 0, 0), (1, 2, 0)])]
+        assert rewrite(lines[1:2]) == [[]] and len(back) == 1
 
 
 def test_a_tokenised_corpus_makes_the_trip_as_text_and_comes_back_tokenised(monkeypatch):

@@ -210,7 +210,7 @@ def test_the_picture_is_whole_and_says_what_was_found(measured):
     for geometry, one in triangles.items():
         for finding in measuring.assess(one):
             assert f"{geometry}, {finding.count} neighbours of the {finding.kind}" in text
-            assert f"exponential, R = {finding.radius:.2f}" in text
+            assert f"exponential, R = {finding.radius:.3g}" in text
     panels = len(triangles) * 2 * 2  # kinds, and radius beside angle
     assert len(root.findall("{*}rect")) == panels * 30
 

@@ -61,12 +61,12 @@ def _radii(radius: Floats, one: Findings, top: float) -> list[str]:
     curves: list[Curve] = [
         (
             "a",
-            f"uniform, R = {2 * mean:.2f} (KS distance {one.uniform_gap:.2f})",
+            f"uniform, R = {2 * mean:.3g} (KS distance {one.uniform_gap:.2f})",
             lambda x: np.where(x <= 2 * mean, 1 / (2 * mean), 0.0),
         ),
         (
             "b",
-            f"exponential, R = {mean:.2f} (KS distance {one.exponential_gap:.2f})",
+            f"exponential, R = {mean:.3g} (KS distance {one.exponential_gap:.2f})",
             lambda x: np.exp(-x / mean) / mean,
         ),
     ]

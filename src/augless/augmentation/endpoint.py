@@ -7,6 +7,7 @@ import http.client
 import ipaddress
 import json
 import os
+import re
 import socket
 import sqlite3
 import ssl
@@ -24,6 +25,7 @@ from augless.augmentation.augmenter import BadAugmentation
 
 _LARGEST = 1 << 20  # bytes of an answer; a server may send without end
 _LONGEST_WAIT = 60.0  # seconds between two tries
+_KEY = re.compile(r"[!-~]+")  # what a header can carry, and a server can tell apart
 AGAIN = (408, 409, 425, 429, 500, 502, 503, 504)
 
 
@@ -241,6 +243,11 @@ def check(settings: Settings) -> Address:
     if settings.key and settings.key not in os.environ:
         raise BadAugmentation(
             f"key names the environment variable {settings.key}, which is not set"
+        )
+    if settings.key and not _KEY.fullmatch(os.environ[settings.key]):
+        raise BadAugmentation(
+            f"the key in the environment variable {settings.key} is empty, or has spaces, line "
+            "ends or letters that no key has"
         )
     if settings.key and not encrypted and not _is_local(parts.hostname):
         raise BadAugmentation(f"{settings.url} would get the key unencrypted; use https")

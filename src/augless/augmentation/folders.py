@@ -128,7 +128,8 @@ def check_place(folder: Path) -> None:
 def workplace(folder: Path, fingerprint: str) -> Iterator[Path]:
     """Give a hidden folder beside the one to be made, held against other processes.
 
-    It is found again by the same fingerprint, and removed once the folder is there.
+    It is found again by the same fingerprint, and removed once the folder is there, or if nothing
+    was done in it.
     """
     folder = folder.absolute()
     folder.parent.mkdir(parents=True, exist_ok=True)
@@ -139,11 +140,14 @@ def workplace(folder: Path, fingerprint: str) -> Iterator[Path]:
         raise BadAugmentation(f"{work} is not a folder of ours; move it away")
     flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW
     lock = os.open(work / LOCK, flags, 0o666)
+    ours = False
     try:
-        if not storage.hold(lock):
+        ours = storage.hold(lock)
+        if not ours:
             raise runs.Busy(f"{folder} is being made by another process")
         yield work
     finally:
-        if folder.is_dir() and any(folder.iterdir()):  # it is whole: nothing here is needed again
+        whole = folder.is_dir() and any(folder.iterdir())  # nothing here is needed again
+        if ours and (whole or [path.name for path in work.glob("*")] == [LOCK]):
             shutil.rmtree(work, ignore_errors=True)
         os.close(lock)

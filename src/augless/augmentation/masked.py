@@ -201,7 +201,7 @@ class Predictor:
         self.columns = torch.from_numpy(self.candidates).to(self.model.device)
         self.alike: dict[str, list[int]] = {}
         for column, word in enumerate(self.spellings):
-            self.alike.setdefault(word.casefold(), []).append(column)
+            self.alike.setdefault(self._read_as(word), []).append(column)
 
     def _frame(self) -> tuple[list[int], list[int]]:
         """Return the ids that the model expects before and after a text."""
@@ -314,12 +314,20 @@ class Predictor:
             away = [
                 (at, column)
                 for at, word in enumerate(w for task in tasks for w in self._spelt(task))
-                for column in self.alike.get(word.casefold(), ())
+                for column in self.alike.get(self._read_as(word), ())
             ]
             if away:
                 logits[tuple(torch.tensor(away, device=device).T)] = -torch.inf
             values, columns = logits.topk(min(top_k + _SPARE, logits.shape[1]))
         return values.double().cpu().numpy(), columns.cpu().numpy()
+
+    def _read_as(self, word: str) -> str:
+        """Return what words have in common that are one word to the model, or but for capitals.
+
+        Many models of small letters drop accents too: to them Männer is manner.
+        """
+        normaliser = self.backend.normalizer
+        return str(word if normaliser is None else normaliser.normalize_str(word)).casefold()
 
     def _spelt(self, task: Task) -> list[str]:
         return [task.text[word.start : word.end] for word in task.words]

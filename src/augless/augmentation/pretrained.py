@@ -73,6 +73,10 @@ def load(folder: Path, kind: str, device: str) -> tuple[Any, Any]:
     except Exception as error:
         # Whatever a foreign folder brings about in a foreign library: the folder is to blame.
         reason = " ".join(str(error).split())[:200] or type(error).__name__
+        if reason.startswith("Unrecognized configuration class"):
+            raise BadAugmentation(
+                f"{folder} holds another kind of model than is needed here: {_NEEDED[kind]}"
+            ) from None
         raise BadAugmentation(f"{folder} cannot be used: {reason}") from None
     if missing := sorted(told["missing_keys"]):
         raise BadAugmentation(

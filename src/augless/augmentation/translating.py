@@ -8,7 +8,7 @@ import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from augless import corpora, runs, text
 from augless.augmentation import draws, generating, pretrained
@@ -133,6 +133,8 @@ class RoundTrip(Augmenter):
         str, "language by whose Moses rules the corpus is tokenised already; none: it is not"
     ] = ""
 
+    version: ClassVar[int] = 2
+
     def __post_init__(self) -> None:
         super().__post_init__()
         require(self.size >= self.copies, "size", self.size, f"at least copies, {self.copies}")
@@ -215,7 +217,14 @@ class RoundTrip(Augmenter):
         def rewrite(lines: Sequence[Line]) -> list[list[str]]:
             keys = [line.key for line in lines]
             middle = [texts[0] for texts in there([self._plain(line) for line in lines], keys)]
-            return [[self._cut(one) for one in texts] for texts in back(middle, keys)]
+            # What did not arrive cannot come back: a model would make something up.
+            arrived = [i for i, text in enumerate(middle) if text]
+            rewritten: list[list[str]] = [[] for _ in lines]
+            if arrived:
+                came = back([middle[i] for i in arrived], [keys[i] for i in arrived])
+                for i, texts in zip(arrived, came, strict=True):
+                    rewritten[i] = [self._cut(one) for one in texts]
+            return rewritten
 
         yield rewrite
 
