@@ -1,5 +1,6 @@
 """What every augmenter promises, and the folder it leaves."""
 
+import contextlib
 import json
 import os
 import socket
@@ -245,6 +246,16 @@ def test_a_foreign_manifest_is_refused_in_one_line(content, tmp_path, made):
             call()
         assert "\n" not in str(caught.value)
     assert (tmp_path / "out" / "manifest.json").read_bytes() == content
+
+
+def test_a_model_that_makes_no_pair_at_all_is_refused(made, tmp_path, monkeypatch):
+    def opened(self, context):
+        return contextlib.nullcontext(lambda lines: [[""] for _ in lines])
+
+    monkeypatch.setattr(type(made["paraphrase"]), "open", opened)
+    with pytest.raises(BadAugmentation, match="none of 70 pairs could be made"):
+        augment(made["paraphrase"], tmp_path / "out")
+    assert not (tmp_path / "out").exists()
 
 
 def test_nothing_is_written_where_something_else_is(made, tmp_path):

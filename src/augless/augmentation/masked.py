@@ -7,7 +7,7 @@ import dataclasses
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,6 +44,8 @@ class MaskedLm(Augmenter):
     the number of words, punctuation, spacing and all other words stay as they are, and no symbol of
     the model appears. The word that stood there is never predicted. Numbers are left alone.
     """
+
+    version: ClassVar[int] = 2
 
     model: Annotated[str, "a Hugging Face model's name or folder; corpus: train a small one"] = (
         small.CORPUS

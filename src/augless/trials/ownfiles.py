@@ -107,6 +107,8 @@ def _rivals(
             changes |= {f"methods.{method}.{key}": value, f"tune.{method}.{knob}": values}
             if not quick:
                 changes[f"tune.{method}.{_RATE}"] = _FACTORS
+    if quick:  # as short as the rest: else its small BERT alone takes longer
+        changes["methods.masked-lm.augment.small.steps"] = 500
     return changes
 
 
