@@ -161,7 +161,7 @@ class Listed(corpora.Corpus):
     def splits(self):
         return ("train", "valid")
 
-    def _pairs(self, split, tally):
+    def stream(self, split, tally):
         weights = self.weights if split == "train" and self.weights else itertools.repeat(1.0)
         for (source, target), weight in zip(getattr(self, split), weights, strict=False):
             yield corpora.Pair(source, target, weight)

@@ -24,6 +24,7 @@ from augless.augmentation import (
     Reversed,
     augment,
     draws,
+    generating,
     masked,
     pretrained,
     small,
@@ -423,19 +424,20 @@ def test_a_round_trip_takes_hugging_face_models_on_both_sides(translation, tmp_p
         assert "\n" not in row["de"] + row["en"]
 
 
-def test_a_tokenised_corpus_makes_the_trip_as_text_and_comes_back_tokenised(monkeypatch):
+def test_a_tokenised_corpus_makes_the_trip_as_text_and_comes_back_tokenised(monkeypatch, tmp_path):
     seen = []
 
-    def translator(name, *_):
-        def translate(lines, keys):
-            seen.append(list(lines))
-            return [[line.upper()] for line in lines]
+    class Shouting:
+        def __init__(self, folder, device):
+            pass
 
-        return translate
+        def answers(self, prompts, keys, manner):
+            seen.append(list(prompts))
+            return [[prompt.upper()] for prompt in prompts]
 
-    monkeypatch.setattr(
-        augmentation.RoundTrip, "_translator", lambda self, *given: translator(*given)
-    )
+    monkeypatch.setattr(pretrained, "find", lambda name, download: name)
+    monkeypatch.setattr(generating, "Generator", Shouting)
+    context = Context(corpus=TOY, seed=1, work=tmp_path, cache=tmp_path)
     lines = [Line("i 'm here , you know .", (1, 0, 0))]
     for tokenised, read, written in (
         ("en", "i'm here, you know.", "I 'M HERE , YOU KNOW ."),
@@ -443,7 +445,7 @@ def test_a_tokenised_corpus_makes_the_trip_as_text_and_comes_back_tokenised(monk
     ):
         seen.clear()
         trip = augmentation.RoundTrip(there="a", back="b", tokenised=tokenised)
-        with trip.open(None) as rewrite:
+        with trip.open(context) as rewrite:
             assert rewrite(lines) == [[written]]
         assert seen[0] == [read]
 

@@ -58,7 +58,8 @@ class Enlarged(Corpus):
         parts = [type(self).__name__, self.version, self.original.fingerprint(), made, self.w]
         return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
-    def _pairs(self, split: str, tally: corpora.Tally) -> Iterator[corpora.Pair]:
+    def stream(self, split: str, tally: corpora.Tally) -> Iterator[corpora.Pair]:
+        """Stream the pairs of a split."""
         weights = array("d")
         for pair in self.original.pairs(split, tally):
             weights.append(pair.weight)
@@ -104,6 +105,7 @@ class Reversed(Corpus):
         parts = [type(self).__name__, self.version, self.original.fingerprint()]
         return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
-    def _pairs(self, split: str, tally: corpora.Tally) -> Iterator[corpora.Pair]:
+    def stream(self, split: str, tally: corpora.Tally) -> Iterator[corpora.Pair]:
+        """Stream the pairs of a split."""
         for pair in self.original.pairs(split, tally):
             yield corpora.Pair(pair.target, pair.source, pair.weight, pair.made)

@@ -48,9 +48,10 @@ class Corpus(Knobs):
         if split not in self.splits():
             these = ", ".join(self.splits())
             raise BadData(f"there is no split {split!r}; there is {these}.")
-        return self._pairs(split, tally or Tally())
+        return self.stream(split, tally or Tally())
 
-    def _pairs(self, split: str, tally: Tally) -> Iterator[Pair]:
+    def stream(self, split: str, tally: Tally) -> Iterator[Pair]:
+        """Stream the pairs of a split that there is, and count them; `pairs` calls this."""
         raise NotImplementedError
 
     def inputs(self) -> list[Path]:
