@@ -605,7 +605,7 @@ def test_records_say_what_a_run_took(tmp_path, monkeypatch):
         run,
         one,
         validate=validate,
-        needed=needed,
+        needed={what: runs.Spent(**spent) for what, spent in needed.items()},
         on_record=seen.append,
         progress=lambda *said: progress.append(said),
     )

@@ -12,7 +12,7 @@ decoded once by each final run.
 """
 
 from augless.errors import Failure
-from augless.trials.facts import Attempt, Choice, Logged, Result, Score, TermLog
+from augless.trials.facts import Attempt, Choice, Logged, Score, TermLog
 from augless.trials.forecast import Forecast, Measured, forecast
 from augless.trials.graph import Job
 from augless.trials.ownfiles import monolingual, own
@@ -40,7 +40,6 @@ __all__ = [
     "Plan",
     "Range",
     "Record",
-    "Result",
     "Row",
     "Running",
     "Score",
