@@ -177,10 +177,10 @@ def remove(folder: Path, known: re.Pattern[str]) -> None:
 
 
 @contextlib.contextmanager
-def opened(path: Path, flags: int) -> Iterator[int]:
+def opened(path: Path, flags: int, mode: int = 0o666) -> Iterator[int]:
     """Open a file or folder; errors name it, also those of calls that see a number only."""
     with _naming(path):
-        descriptor = os.open(path, flags, 0o666)
+        descriptor = os.open(path, flags, mode)
         try:
             yield descriptor
         finally:
@@ -197,9 +197,9 @@ def _naming(path: Path) -> Iterator[None]:
         raise
 
 
-def create(path: Path, content: bytes) -> None:
+def create(path: Path, content: bytes, mode: int = 0o666) -> None:
     """Write a new file through to the disk."""
-    with opened(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL) as descriptor:
+    with opened(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode) as descriptor:
         write_all(descriptor, content)
         os.fsync(descriptor)
 

@@ -1,4 +1,4 @@
-"""Corpora made of other corpora: one with its augmented pairs, and one turned round."""
+"""Corpora made of other corpora: one with its augmented pairs, and one with its sides swapped."""
 
 from __future__ import annotations
 
@@ -78,9 +78,9 @@ class Enlarged(Corpus):
 
 @dataclass(frozen=True, kw_only=True)
 class Reversed(Corpus):
-    """A corpus turned round: its targets are the sources. The reverse model is trained on it."""
+    """A corpus with its sides swapped, which the reverse model is trained on."""
 
-    original: Annotated[Corpus, "the corpus that is turned round"]
+    original: Annotated[Corpus, "the corpus whose sides are swapped"]
 
     @staticmethod
     def of(original: Corpus) -> Reversed:

@@ -22,7 +22,9 @@ class Corpus(Knobs):
     gets there: use nothing of a split before it has ended.
     """
 
-    languages: Annotated[tuple[str, str], "source and target; turn them round to turn the corpus"]
+    languages: Annotated[
+        tuple[str, str], "source and target; swapped, they swap the sides of the corpus"
+    ]
 
     licence: ClassVar[str] = "not stated"
     address: ClassVar[str] = ""  # where the publisher has, or had, it

@@ -12,6 +12,8 @@ whole output, and intervals and tests refuse it.
 """
 
 from augless.metrics.contrasts import (
+    LEVEL,
+    POWER,
     Difference,
     RandomEffects,
     Scores,
@@ -48,7 +50,9 @@ from augless.metrics.significance import (
 
 __all__ = [
     "ADVICE",
+    "LEVEL",
     "METRICS",
+    "POWER",
     "BadScores",
     "Degenerate",
     "Difference",

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from augless import metrics, trials
 from augless.reports import words
-from augless.reports.evidence import FAINT, MARKS, Evidence, Row, Study
+from augless.reports.evidence import MARKS, WEAK, Evidence, Row, Study
 from augless.reports.words import joined, probability
 
 COMMAND = "augless trial PLAN"  # where nobody knows what a trial was started by
@@ -256,7 +256,7 @@ def _others(evidence: Evidence, study: Study) -> Iterator[str]:
 
 
 def _caveats(study: Study, primary: str, where: str) -> Iterator[str]:
-    """Yield what else a difference may be on a corpus, and how faint a treatment was."""
+    """Yield what else a difference may be on a corpus, and how weak a treatment was."""
     for row in study.rows:
         for seed, fault in list(row.cell.faults.items())[:1]:
             yield f"Nothing is claimed of {row.method}{where}: {fault} (seed {seed})."
@@ -272,9 +272,9 @@ def _caveats(study: Study, primary: str, where: str) -> Iterator[str]:
             "is only a part of the difference."
         )
     spread = ours.treatment.spread
-    if spread is not None and spread < FAINT:
+    if spread is not None and spread < WEAK:
         varied = f"weights of {primary} vary by {spread:.1%} of their mean"
-        yield f"The treatment was faint{where}: {varied}."
+        yield f"The treatment was weak{where}: {varied}."
     best, contrast = max(study.candidates, key=lambda pair: study.gain(pair[1].difference))
     if not best.weighs and study.gain(contrast.difference) > 0 and not contrast.claimed:
         rival = f"{best.method}, which weighs no samples"

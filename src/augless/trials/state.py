@@ -361,7 +361,7 @@ class State:
             trains = {need.need: self.key(need) for need in made.needs if need.kind == "train"}
             for what, spent in ended.needed.items():
                 if what in trains:
-                    # A corpus turned round is not known where it was never prepared.
+                    # A corpus with its sides swapped is not known where it was never prepared.
                     yield "train", trains[what] or f"{key}, {what}", spent
                 elif what == following.REWRITING:  # it trains nothing
                     yield "augment", f"{key}, {what}", Spent(seconds=spent.seconds)
