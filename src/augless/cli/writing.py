@@ -52,9 +52,8 @@ def generate(
         batching = dataclasses.replace(writer.batching, window=1)  # an answer to each line
         writer = dataclasses.replace(writer, batching=batching)
     path = Path(source)
-    total = (
-        sum(1 for _ in reading.lines(path)) if path.is_file() else None
-    )  # a pipe is read once only
+    # A pipe is read once only.
+    total = sum(1 for _ in reading.lines(path)) if path.is_file() else None
     truncated = 0
     with terminal.Progress() as progress, terminal.output(output) as file:
         done = 0

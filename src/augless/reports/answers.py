@@ -128,7 +128,7 @@ def _measured(study: Study, contrast: trials.Contrast) -> str:
 
 
 def _sentence(evidence: Evidence, primary: str, contrast: trials.Contrast | None) -> str:
-    plain = evidence.plain
+    plain = evidence.plan.baseline
     if contrast is None:
         return f"There is no answer yet: {primary} cannot be compared with {plain}."
     where = f" over {contrast.corpora} corpora" if contrast.corpora > 1 else ""
@@ -168,7 +168,7 @@ def _beside_control(evidence: Evidence, method: str) -> str:
 
 def _numbers(evidence: Evidence, primary: str, contrast: trials.Contrast) -> Iterator[str]:
     """Yield the differences, and what could have been seen."""
-    study, plain, test = evidence.telling, evidence.plain, _TESTS[contrast.test.test]
+    study, plain, test = evidence.telling, evidence.plan.baseline, _TESTS[contrast.test.test]
     if not contrast.of_methods:
         yield (
             f"The one model of {primary} is {_measured(study, contrast)} from that of {plain}, "
@@ -252,7 +252,7 @@ def _others(evidence: Evidence, study: Study) -> Iterator[str]:
                 said = f"{method}, {_measured(study, one)}{weighs}"
                 claims += [said] if evidence.verdict(one) == kind else []
         if claims:
-            yield f"{evidence.plain} {verb} {joined(claims)}."
+            yield f"{evidence.plan.baseline} {verb} {joined(claims)}."
 
 
 def _caveats(study: Study, primary: str, where: str) -> Iterator[str]:

@@ -186,11 +186,6 @@ class Evidence:
         return self.trial.plan
 
     @property
-    def plain(self) -> str:
-        """The method that all are compared with."""
-        return self.plan.baseline
-
-    @property
     def overall(self) -> dict[str, trials.Row]:
         """Method -> how it compares over all corpora."""
         return {row.method: row for row in self.table.rows}
