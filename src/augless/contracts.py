@@ -102,7 +102,7 @@ class Output:
 
     @property
     def logits(self) -> Tensor:
-        """(B, T, V) scores of every word, computed anew each time."""
+        """(B, T, V) scores of every word, computed again each time."""
         from torch.nn import functional
 
         return functional.linear(self.hidden, self.projection, self.bias)

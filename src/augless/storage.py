@@ -168,7 +168,7 @@ def remove(folder: Path, known: re.Pattern[str]) -> None:
         name = path.relative_to(folder).as_posix()
         if plain and (path.is_symlink() or not known.fullmatch(name)):
             raise FileExistsError(
-                f"{folder} is to be made anew, but {name!r} in it is not ours\n"
+                f"{folder} is to be made again, but {name!r} in it is not ours\n"
                 "move the folder away, and call again"
             )
     for path in reversed(inside):  # what is inside before what it is in

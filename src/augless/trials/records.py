@@ -207,7 +207,7 @@ class Records:
         return self._known[identifier]
 
     def forget(self, identifier: str | None) -> None:
-        """Look for a record anew when it is asked for: its run has just been scored."""
+        """Look for a record again when it is asked for: its run has just been scored."""
         self._known.pop(identifier or "", None)
 
     @functools.cached_property
