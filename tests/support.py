@@ -19,9 +19,9 @@ from typing import Annotated
 
 import numpy as np
 
-from augless import corpora, trials
+from augless import corpora, runs, trials
 from augless.recipes import following, reading
-from augless.trials import facts
+from augless.runs import outcomes
 
 
 def score(value, signature="s"):
@@ -51,8 +51,8 @@ def record(**changes):
         },
         "history": [{"kind": "epoch", "step": 3}],
     } | changes
-    whole["result"] = facts.parsed(trials.Result, whole["result"])
-    whole["history"] = facts.parsed(tuple[trials.Logged, ...], whole["history"])
+    whole["result"] = outcomes.parsed(runs.Outcome, whole["result"])
+    whole["history"] = outcomes.parsed(tuple[trials.Logged, ...], whole["history"])
     return trials.Record(**whole)
 
 
@@ -161,7 +161,7 @@ class Listed(corpora.Corpus):
     def splits(self):
         return ("train", "valid")
 
-    def _pairs(self, split, tally):
+    def stream(self, split, tally):
         weights = self.weights if split == "train" and self.weights else itertools.repeat(1.0)
         for (source, target), weight in zip(getattr(self, split), weights, strict=False):
             yield corpora.Pair(source, target, weight)

@@ -11,11 +11,12 @@ from typing import ClassVar
 import numpy as np
 import pytest
 
-from augless import metrics, recipes, reports, trials
+from augless import metrics, recipes, reports, runs, trials
 from augless.recipes import following
 from augless.reports import evidence
+from augless.runs import Spent
 from augless.trials import facts
-from augless.trials.facts import Cost, Spent
+from augless.trials.facts import Cost
 
 SENTENCES = 240
 
@@ -171,7 +172,7 @@ def record_of(method, seed, corpus, texts, *, skill, written=True, kinds=None):
         inputs=(facts.Input(name="train.<de>", bytes=9, sha256="5a" * 32),),
         versions=following.versions(),
         command=f"augless train toy-de-en {' '.join(overrides)} seed={seed}",
-        result=trials.Result(**steps, seconds=41.5 * copies + seed),
+        result=runs.Outcome(**steps, seconds=41.5 * copies + seed),
         scores={"test": scores, "valid": scores},
         statistics=statistics,
         history=facts.history_of(history_of(method, skill, rng)),

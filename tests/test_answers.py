@@ -248,7 +248,7 @@ def test_what_else_a_difference_may_be_is_said():
     row = row_of("exponential", baseline=contrast(), besides=True, treatment=faint)
     notes = answered(row).notes
     assert notes[0].startswith("exponential differs from plain in more than its weights")
-    assert notes[1] == "The treatment was faint: weights of exponential vary by 1.2% of their mean."
+    assert notes[1] == "The treatment was weak: weights of exponential vary by 1.2% of their mean."
     assert notes[2].startswith("Term 2 of exponential makes only 0.30% of the gradient")
     assert notes[3].startswith("80% of the steps of exponential were clipped, which undoes")
     strong = evidence.Treatment(spread=0.3, shares=(0.9, 0.1), clipped=0.1)

@@ -16,7 +16,7 @@ import pytest
 
 from augless import corpora, errors
 from augless.augmentation import AUGMENTERS, BadAugmentation, augment, endpoint, making
-from chat_server import Server, answer, serving
+from chat_server import answer, serving
 from support import until
 
 TOY = corpora.CORPORA["toy-de-en"](train=12, valid=3, test=3)
@@ -148,13 +148,14 @@ def test_a_server_that_never_answers_is_given_up_in_time(tmp_path):
         free.clear()
 
 
-def test_retry_after_is_heeded_within_bounds():
+def test_retry_after_is_heeded_within_bounds(tmp_path):
     assert endpoint.retry_after("3") == 3
     assert endpoint.retry_after("1e9") == 60 and endpoint.retry_after("-5") == 0
     assert endpoint.retry_after("nan") == 0 and endpoint.retry_after("tomorrow") == 0
-    client = endpoint.Client.__new__(endpoint.Client)
-    with Server() as server:
-        client.settings = paraphrase(server)._settings()
+    asked = {"concurrency": 1, "retries": 5, "backoff": 0.001, "timeout": 30.0, "limit": 10}
+    settings = endpoint.Settings(url="http://127.0.0.1:9/v1", key="", **asked)
+    with contextlib.closing(endpoint.Answers(tmp_path)) as answers:
+        client = endpoint.Client(settings, answers, "job")
     pauses = [client.pause("0123456789abcdef", attempt, 0.0) for attempt in range(40)]
     for attempt, pause in enumerate(pauses):
         assert min(0.001 * 2**attempt, 60) <= pause <= min(0.0015 * 2**attempt, 60)

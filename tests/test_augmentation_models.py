@@ -24,6 +24,7 @@ from augless.augmentation import (
     Reversed,
     augment,
     draws,
+    generating,
     masked,
     pretrained,
     small,
@@ -440,40 +441,43 @@ def test_a_round_trip_takes_hugging_face_models_on_both_sides(translation, tmp_p
         assert "\n" not in row["de"] + row["en"]
 
 
-def test_what_does_not_arrive_does_not_come_back(monkeypatch):
+def test_what_does_not_arrive_does_not_come_back(monkeypatch, tmp_path):
     back = []
 
-    def translator(self, name, *_):
-        def there(lines, keys):
-            return [["" if line == "lost" else line] for line in lines]
+    class Losing:
+        def __init__(self, folder, device):
+            self.home = folder == "b"
 
-        def home(lines, keys):
-            back.append((lines, keys))
-            return [[f"{line} again"] for line in lines]
+        def answers(self, prompts, keys, manner):
+            if self.home:
+                back.append((list(prompts), list(keys)))
+                return [[f"{prompt} again"] for prompt in prompts]
+            return [["" if prompt == "lost" else prompt] for prompt in prompts]
 
-        return there if name == "a" else home
-
-    monkeypatch.setattr(augmentation.RoundTrip, "_translator", translator)
+    monkeypatch.setattr(pretrained, "find", lambda name, download: name)
+    monkeypatch.setattr(generating, "Generator", Losing)
+    context = Context(corpus=TOY, seed=1, work=tmp_path, cache=tmp_path)
     lines = [Line(text, (1, i, 0)) for i, text in enumerate(["one", "lost", "two"])]
-    with augmentation.RoundTrip(there="a", back="b").open(None) as rewrite:
+    with augmentation.RoundTrip(there="a", back="b").open(context) as rewrite:
         assert rewrite(lines) == [["one again"], [], ["two again"]]
         assert back == [(["one", "two"], [(1, 0, 0), (1, 2, 0)])]
         assert rewrite(lines[1:2]) == [[]] and len(back) == 1
 
 
-def test_a_tokenised_corpus_makes_the_trip_as_text_and_comes_back_tokenised(monkeypatch):
+def test_a_tokenised_corpus_makes_the_trip_as_text_and_comes_back_tokenised(monkeypatch, tmp_path):
     seen = []
 
-    def translator(name, *_):
-        def translate(lines, keys):
-            seen.append(list(lines))
-            return [[line.upper()] for line in lines]
+    class Shouting:
+        def __init__(self, folder, device):
+            pass
 
-        return translate
+        def answers(self, prompts, keys, manner):
+            seen.append(list(prompts))
+            return [[prompt.upper()] for prompt in prompts]
 
-    monkeypatch.setattr(
-        augmentation.RoundTrip, "_translator", lambda self, *given: translator(*given)
-    )
+    monkeypatch.setattr(pretrained, "find", lambda name, download: name)
+    monkeypatch.setattr(generating, "Generator", Shouting)
+    context = Context(corpus=TOY, seed=1, work=tmp_path, cache=tmp_path)
     lines = [Line("i 'm here , you know .", (1, 0, 0))]
     for tokenised, read, written in (
         ("en", "i'm here, you know.", "I 'M HERE , YOU KNOW ."),
@@ -481,7 +485,7 @@ def test_a_tokenised_corpus_makes_the_trip_as_text_and_comes_back_tokenised(monk
     ):
         seen.clear()
         trip = augmentation.RoundTrip(there="a", back="b", tokenised=tokenised)
-        with trip.open(None) as rewrite:
+        with trip.open(context) as rewrite:
             assert rewrite(lines) == [[written]]
         assert seen[0] == [read]
 

@@ -211,7 +211,7 @@ def test_plain_training_needed_nothing(tmp_path):
         run.folder.name
         == f"toy-de-en-{following.run_name(load('training.epochs=1'), prepared.fingerprint)}"
     )
-    assert "needed" not in run.result and "needed" not in run.metrics()[-1]
+    assert run.result["needed"] == {} and "needed" not in run.metrics()[-1]
 
 
 def test_stopped_anywhere_it_goes_on_to_the_same_bits(back, tmp_path, monkeypatch):

@@ -9,7 +9,8 @@ import pytest
 
 from augless import reports
 from augless.reports import advice, charts, costs
-from augless.trials.facts import Cost, Spent
+from augless.runs import Spent
+from augless.trials.facts import Cost
 from synthetic import (
     METHODS,
     PAYLOAD,

@@ -227,8 +227,8 @@ def test_inputs_are_named_with_their_checksums(tmp_path):
 
 def test_what_fails_while_preparing_leaves_nothing(tmp_path):
     class Broken(Listed):
-        def _pairs(self, split, tally):
-            yield from super()._pairs(split, tally)
+        def stream(self, split, tally):
+            yield from super().stream(split, tally)
             raise corpora.BadData("the end is missing")
 
     corpus = Broken(train=(("ein Haus", "a house"),))

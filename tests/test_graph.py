@@ -5,8 +5,9 @@ import shutil
 
 from augless import runs, trials
 from augless.recipes import following
+from augless.runs import Spent
 from augless.trials import graph
-from augless.trials.facts import Cost, Spent
+from augless.trials.facts import Cost
 from augless.trials.graph import Job
 from augless.trials.layout import Layout
 from augless.trials.state import Corpus, State
@@ -60,7 +61,7 @@ class Study:
             codecs = following.prepare(job.resolved, place).codecs
             runs.Run.create(
                 state.folder(job), recipe={}, corpus="", codecs=codecs, versions={}
-            ).finish({"seconds": 10.0, "samples": 100})
+            ).finish(dataclasses.asdict(runs.Outcome(seconds=10.0, samples=100)))
         else:
             result = {"seconds": 1.5, "samples": 30, "needed": NEEDED}
             made = record(

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from augless import reports, storage, trials
+from augless import reports, runs, storage, trials
 from augless.trials import records
 from support import record, score
 
@@ -131,7 +131,7 @@ def test_a_record_written_before_a_field_was_added_is_read(tmp_path):
     content["result"] = {"seconds": 2.0, "samples": 4}
     (folder / "record.json").write_bytes(records.document(content))
     loaded = trials.Record.load(folder)
-    assert loaded.inputs == () and loaded.result == trials.Result(seconds=2.0, samples=4)
+    assert loaded.inputs == () and loaded.result == runs.Outcome(seconds=2.0, samples=4)
     assert loaded.history == (trials.Logged(kind="epoch", step=3),)
 
 

@@ -568,16 +568,17 @@ def test_the_damaged_does_not_push_out_the_good(run):
 
 def test_a_reader_is_not_disturbed_by_whoever_trains(run):
     """The best model is replaced after it was listed and before it was read."""
-    reader = runs.Run.open(run.folder)
-    load = reader._load
+    reader, read = runs.Run.open(run.folder), storage.read
+    ((listed, _, _),) = run.saved("best")
 
-    def slow(*entry):
-        if entry[3] == 10:
+    def slow(path, *limit):
+        if path.parent == listed and listed.exists():
             run.save_best({}, {"step": 40})
-        return load(*entry)
+        return read(path, *limit)
 
-    with mock.patch.object(reader, "_load", slow):
+    with mock.patch.object(storage, "read", slow):
         assert reader.best().step == 40 and reader.warnings == []
+    assert not listed.exists()
 
 
 # Well signed, and still not what they should be

@@ -278,7 +278,7 @@ def finish(order):
     """Leave a finished run that nobody has trained."""
     prepared = following.prepare(order.job.resolved, order.place(lambda: False))
     runs.Run.create(order.folder, recipe={}, corpus="", codecs=prepared.codecs, versions={}).finish(
-        {}
+        dataclasses.asdict(runs.Outcome())
     )
 
 

@@ -1,12 +1,14 @@
 """What is rated and in which order, the folder it is kept in, and the verbs."""
 
 import collections
+import contextlib
 import csv
 import io
 import itertools
 import json
 import os
 import signal
+import sqlite3
 import stat
 import subprocess
 import sys
@@ -341,9 +343,10 @@ def test_ratings_are_read_from_a_folder_that_cannot_be_written(tmp_path, monkeyp
 def test_ratings_from_elsewhere_are_checked(tmp_path, statement):
     made_survey = made(tmp_path / "s")
     answer_all(made_survey, lambda *_: 3, upto=2)
-    with store.Store(made_survey.folder / RATINGS) as kept:
-        kept._connection.execute("PRAGMA ignore_check_constraints = ON")
-        kept._connection.execute(statement)
+    with contextlib.closing(sqlite3.connect(made_survey.folder / RATINGS)) as ratings_file:
+        ratings_file.execute("PRAGMA ignore_check_constraints = ON")
+        ratings_file.execute(statement)
+        ratings_file.commit()
     with pytest.raises(survey.BadSurvey):
         made_survey.answers()
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from augless import errors, runs
-from augless.cli import main, terminal, writing
+from augless.cli import main, terminal
 from augless.corpora import BadData, reading
 
 HOSTILE = "\x1b[31mred\x1b[0m\x07\x9b2J\u202etxt\r\x00"
@@ -80,7 +80,7 @@ def test_standard_input_has_the_line_limit_that_files_have(tmp_path, monkeypatch
     (tmp_path / "in").write_bytes(content)
     with (tmp_path / "in").open() as stdin:
         monkeypatch.setattr("sys.stdin", stdin)
-        lines = writing.lines(Path("-"))
+        lines = reading.lines(Path("-"))
         assert next(lines) == "short"
         with pytest.raises(BadData, match="standard input, line 2: longer than"):
             next(lines)
@@ -91,4 +91,4 @@ def test_a_line_of_the_longest_length_is_read_with_or_without_its_end(tmp_path, 
     (tmp_path / "in").write_bytes(b"x" * 20 + b"\n" + b"y" * 20)
     with (tmp_path / "in").open() as stdin:
         monkeypatch.setattr("sys.stdin", stdin)
-        assert [*writing.lines(Path("-"))] == ["x" * 20, "y" * 20]
+        assert [*reading.lines(Path("-"))] == ["x" * 20, "y" * 20]

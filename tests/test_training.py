@@ -605,7 +605,7 @@ def test_records_say_what_a_run_took(tmp_path, monkeypatch):
         run,
         one,
         validate=validate,
-        needed=needed,
+        needed={what: runs.Spent(**spent) for what, spent in needed.items()},
         on_record=seen.append,
         progress=lambda *said: progress.append(said),
     )
@@ -653,12 +653,14 @@ def test_a_message_lists_at_most_64_rows_of_a_batch():
 
 def test_a_batch_moves_to_its_device_whole():
     batch = data.collate(PAIRS, np.array([3, 5]))
-    assert training.loop._moved(batch, torch.device("cpu")) is batch
-    moved = training.loop._moved(batch, torch.device("meta"))
+    assert batch.to(torch.device("cpu")) is batch
+    moved = batch.to(torch.device("meta"))
     for name in ("source", "source_mask", "target", "target_mask", "weight"):
         one, other = getattr(batch, name), getattr(moved, name)
         assert (other.device.type, other.shape, other.dtype) == ("meta", one.shape, one.dtype)
-    assert moved.index.tolist() == [3, 5]
+    assert moved.index.tolist() == [3, 5] and moved.shown is None
+    shown = dataclasses.replace(batch, shown=batch.target).to(torch.device("meta")).shown
+    assert (shown.device.type, shown.shape) == ("meta", batch.target.shape)
 
 
 @pytest.mark.parametrize(

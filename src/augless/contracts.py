@@ -7,13 +7,14 @@ loads nothing else of this package.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
+    import torch
     from torch import Tensor
 
 PAD, BOS, EOS, UNK = range(4)
@@ -59,6 +60,17 @@ class Batch(Targets):
         shifted[:, :1] = BOS
         return shifted
 
+    def to(self, device: torch.device) -> Batch:
+        """Return the batch with its tensors on a device; the batch itself if they are there."""
+        if self.target.device == device:
+            return self
+        moved: dict[str, Any] = {
+            name: value.to(device, non_blocking=True)
+            for name, value in vars(self).items()
+            if name != "index" and value is not None
+        }
+        return replace(self, **moved)
+
 
 @dataclass(frozen=True)
 class Output:
@@ -90,7 +102,7 @@ class Output:
 
     @property
     def logits(self) -> Tensor:
-        """(B, T, V) scores of every word, computed anew each time."""
+        """(B, T, V) scores of every word, computed again each time."""
         from torch.nn import functional
 
         return functional.linear(self.hidden, self.projection, self.bias)

@@ -278,7 +278,7 @@ class Text:
 
 
 Progress = Callable[[int], object]
-"""Told of each number of lines that is newly done."""
+"""Called with how many more lines are done."""
 
 
 def generate(

@@ -168,7 +168,7 @@ def remove(folder: Path, known: re.Pattern[str]) -> None:
         name = path.relative_to(folder).as_posix()
         if plain and (path.is_symlink() or not known.fullmatch(name)):
             raise FileExistsError(
-                f"{folder} is to be made anew, but {name!r} in it is not ours\n"
+                f"{folder} is to be made again, but {name!r} in it is not ours\n"
                 "move the folder away, and call again"
             )
     for path in reversed(inside):  # what is inside before what it is in
@@ -177,10 +177,10 @@ def remove(folder: Path, known: re.Pattern[str]) -> None:
 
 
 @contextlib.contextmanager
-def opened(path: Path, flags: int) -> Iterator[int]:
+def opened(path: Path, flags: int, mode: int = 0o666) -> Iterator[int]:
     """Open a file or folder; errors name it, also those of calls that see a number only."""
     with _naming(path):
-        descriptor = os.open(path, flags, 0o666)
+        descriptor = os.open(path, flags, mode)
         try:
             yield descriptor
         finally:
@@ -197,9 +197,9 @@ def _naming(path: Path) -> Iterator[None]:
         raise
 
 
-def create(path: Path, content: bytes) -> None:
+def create(path: Path, content: bytes, mode: int = 0o666) -> None:
     """Write a new file through to the disk."""
-    with opened(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL) as descriptor:
+    with opened(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode) as descriptor:
         write_all(descriptor, content)
         os.fsync(descriptor)
 

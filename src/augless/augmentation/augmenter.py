@@ -31,7 +31,7 @@ Languages = tuple[str, str]
 Wanted = Mapping[str, Any]
 """a recipe to train first: its name or file under `recipe`, and what to change in it"""
 REVERSE: Wanted = {}
-"""the recipe that augments itself, turned round"""
+"""the recipe that augments itself, with source and target swapped"""
 
 MOVES: dict[str, tuple[Move, ...]] = {
     "source": ((0, 0),),

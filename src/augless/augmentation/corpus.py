@@ -1,4 +1,4 @@
-"""Corpora made of other corpora: one with its augmented pairs, and one turned round."""
+"""Corpora made of other corpora: one with its augmented pairs, and one with its sides swapped."""
 
 from __future__ import annotations
 
@@ -58,7 +58,8 @@ class Enlarged(Corpus):
         parts = [type(self).__name__, self.version, self.original.fingerprint(), made, self.w]
         return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
-    def _pairs(self, split: str, tally: corpora.Tally) -> Iterator[corpora.Pair]:
+    def stream(self, split: str, tally: corpora.Tally) -> Iterator[corpora.Pair]:
+        """Stream the pairs of a split."""
         weights = array("d")
         for pair in self.original.pairs(split, tally):
             weights.append(pair.weight)
@@ -77,9 +78,9 @@ class Enlarged(Corpus):
 
 @dataclass(frozen=True, kw_only=True)
 class Reversed(Corpus):
-    """A corpus turned round: its targets are the sources. The reverse model is trained on it."""
+    """A corpus with its sides swapped, which the reverse model is trained on."""
 
-    original: Annotated[Corpus, "the corpus that is turned round"]
+    original: Annotated[Corpus, "the corpus whose sides are swapped"]
 
     @staticmethod
     def of(original: Corpus) -> Reversed:
@@ -104,6 +105,7 @@ class Reversed(Corpus):
         parts = [type(self).__name__, self.version, self.original.fingerprint()]
         return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
-    def _pairs(self, split: str, tally: corpora.Tally) -> Iterator[corpora.Pair]:
+    def stream(self, split: str, tally: corpora.Tally) -> Iterator[corpora.Pair]:
+        """Stream the pairs of a split."""
         for pair in self.original.pairs(split, tally):
             yield corpora.Pair(pair.target, pair.source, pair.weight, pair.made)

@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from html import escape
+from pathlib import Path
 
 import numpy as np
 from scipy import special
 
+from augless import storage
 from augless.augmentation.measuring import KINDS, Findings, Floats, Triangles, assess
 
 _WIDTH, _HEIGHT = 380.0, 230.0  # of a panel
@@ -27,6 +29,17 @@ text.a,text.b,text.c{stroke:none}
 
 Curve = tuple[str, str, Callable[[Floats], Floats]]
 """class, name, density"""
+
+
+def save(measured: Mapping[str, Triangles], folder: Path) -> None:
+    """Write what each geometry measured, all of its triangles, and the picture."""
+    folder.mkdir(parents=True, exist_ok=True)
+    files = {"neighbours.svg": picture(measured)}
+    for name, triangles in measured.items():
+        files[f"{name}.json"] = triangles.neighbours.document()
+        files[f"{name}.csv"] = triangles.table()
+    for name, content in files.items():
+        storage.replace(storage.inside(folder, name), content.encode())
 
 
 def picture(measured: Mapping[str, Triangles]) -> str:

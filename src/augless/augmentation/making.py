@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 BLOCK = 512  # pairs that are rewritten and saved at once: what a kill can cost
 SAMPLES = 10
-VERSION = 1  # of this procedure: another number makes everything anew
+VERSION = 1  # of this procedure: another number makes everything again
 
 Texts = list[list[tuple[str, str] | None]]
 """for each sample, source and target of each copy"""

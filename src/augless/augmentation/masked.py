@@ -51,7 +51,7 @@ class MaskedLm(Augmenter):
         small.CORPUS
     )
     rate: Annotated[
-        float, "share of the words that are predicted anew; at least one is", Within(0, 1)
+        float, "share of the words that predictions replace; at least one", Within(0, 1)
     ] = 0.15
     side: Annotated[Side, "which side is rewritten"] = "source"
     top_k: Annotated[

@@ -47,7 +47,7 @@ def _beam() -> Any:
 class BackTranslation(Augmenter):
     """Translate the targets back into sources with a model of the reverse direction.
 
-    The reverse model is a run, trained on the same pairs turned round: the verb trains it if none
+    The reverse model is a run, trained on the same pairs, sides swapped: the verb trains it if none
     is given. Of several copies, each is another hypothesis of the search.
     """
 

@@ -179,7 +179,7 @@ def neighbours(
       augless train toy-de-en terms.0.weighting=empirical
       terms.0.weighting.neighbours=neighbours/euclidean.json
     """
-    from augless import augmentation, storage
+    from augless import augmentation
     from augless.augmentation import drawing, measuring
     from augless.recipes import following
 
@@ -188,12 +188,7 @@ def neighbours(
     writer = following.writer(run, device)
     with terminal.Progress() as progress:
         measured = measuring.measure(writer, opened, limit=limit, progress=progress)
-    out.mkdir(parents=True, exist_ok=True)
-    for name, triangles in measured.items():
-        content = triangles.neighbours.document()
-        storage.replace(storage.inside(out, f"{name}.json"), content.encode())
-        storage.replace(storage.inside(out, f"{name}.csv"), triangles.table().encode())
-    storage.replace(storage.inside(out, "neighbours.svg"), drawing.picture(measured).encode())
+    drawing.save(measured, out)
     findings = {name: measuring.assess(triangles) for name, triangles in measured.items()}
     text = "\n".join([*map(_findings, findings, findings.values()), str(out)])
     terminal.result(as_json, {"folder": str(out), "findings": findings}, lambda: text)

@@ -9,12 +9,11 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from augless.cli import options, terminal, writing
+from augless.cli import options, terminal
 
 if TYPE_CHECKING:
     from augless import metrics
 
-ALPHA = 0.05  # the level at which a difference is claimed
 Systems = Mapping[str, Sequence[str]]
 """name -> its files or runs, one for each seed"""
 _METRICS = options.completing("metrics", "METRICS")
@@ -52,6 +51,7 @@ def score(
       augless score --run runs/RUN --source test.de -r test.en
     """
     from augless import metrics, recipes
+    from augless.corpora import reading
 
     if bool(hypotheses) == bool(run):
         raise recipes.BadRecipe("give hypotheses or --run, and what to score against: -r FILE")
@@ -63,7 +63,7 @@ def score(
     if run and source is None:
         raise recipes.BadRecipe("perplexity needs the source lines too: --source FILE")
     # Each file is read once: standard input has no second time.
-    read = functools.cache(lambda path: list(writing.lines(Path(path))))
+    read = functools.cache(lambda path: list(reading.lines(Path(path))))
     streams = [read(path) for path in references or []]
     sources = read(source) if source else None
 
@@ -169,9 +169,8 @@ def _result(
             )
         compared = metrics.corrected(metrics.compare(systems, first))
         for system, one in compared.items():
-            claimed = not notes and one.test != "sentences" and one.corrected_p < ALPHA
-            listed[system]["comparison"] = {**vars(one), "claimed": claimed}
-        if any(one.test == "sentences" for one in compared.values()):
+            listed[system]["comparison"] = {**vars(one), "claimed": one.claimed and not notes}
+        if not all(one.of_methods for one in compared.values()):
             notes.append(
                 "one seed says nothing about a method: p is of these outputs; other seeds would "
                 "give others\ngive a file for each seed: NAME=SEED1,SEED2,SEED3"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from augless.cli import options, terminal, writing
+from augless.cli import options, terminal
 from augless.knobs import AtLeast, Within
 
 if TYPE_CHECKING:
@@ -79,6 +79,7 @@ def new(
       augless survey new --systems a.txt b.txt --source s.txt --repeats 10 --degraded 10
     """
     from augless import survey
+    from augless.corpora import reading
 
     written = [*(systems or []), *(more or [])]
     if not written or source is None:
@@ -93,15 +94,15 @@ def new(
         annotators=_annotators(annotators),
         repeats=repeats,
         degraded=degraded,
-        gold=_gold(gold) if gold else (),
+        gold=survey.gold(gold) if gold else (),
         labels=_two("--labels", labels),
         languages=_two("--languages", languages or ","),
-        instructions="\n".join(writing.lines(instructions)) if instructions else "",
+        instructions="\n".join(reading.lines(instructions)) if instructions else "",
     )
     design = survey.design(
         _systems(written),
-        list(writing.lines(source)),
-        list(writing.lines(reference)) if reference else None,
+        list(reading.lines(source)),
+        list(reading.lines(reference)) if reference else None,
         chosen,
     )
     made = survey.Survey.create(out, design)
@@ -131,6 +132,7 @@ def serve(
       augless survey serve survey --host 0.0.0.0 --password-file secret.txt
     """
     from augless import survey
+    from augless.corpora import reading
 
     try:
         from augless.survey import serving
@@ -142,7 +144,7 @@ def serve(
     opened = survey.Survey.open(folder)
     password = os.environ.get(PASSWORD) or None
     if password_file is not None:
-        password = next(writing.lines(password_file), "").strip()
+        password = next(reading.lines(password_file), "").strip()
     with opened.lock():
         address, listener = serving.bind(serving.Address(host, port, url), password)
         with listener, opened.store() as store:
@@ -184,9 +186,8 @@ def export(
 
       augless survey export survey --csv --jsonl
     """
-    from augless import survey
+    from augless import storage, survey
     from augless.survey import pages, ratings
-    from augless.survey.folder import write
 
     if not (html or csv or jsonl):
         raise survey.BadOptions("say what to write: --html, --csv or --jsonl")
@@ -202,7 +203,7 @@ def export(
     if jsonl:
         files["ratings.jsonl"] = ratings.jsonl(opened).encode()
     for name, content in files.items():
-        write(target / name, content)
+        storage.replace(target / name, content)
     rows = [[str(target / name), names.get(name, "")] for name in files]
     values = {"files": [path for path, _ in rows]}
     terminal.result(as_json, values, lambda: terminal.table(rows, left=2))
@@ -249,6 +250,7 @@ def tally(
 def _systems(written: Sequence[str]) -> dict[str, list[str]]:
     """Read the files of systems, each under the name that was given or that of its file."""
     from augless import survey
+    from augless.corpora import reading
 
     systems: dict[str, list[str]] = {}
     for one in written:
@@ -257,7 +259,7 @@ def _systems(written: Sequence[str]) -> dict[str, list[str]]:
             name, path = Path(one).name, one
         if name in systems:
             raise survey.BadOptions(f"two systems are called {name!r}; name them: NAME={path}")
-        systems[name] = list(writing.lines(Path(path)))
+        systems[name] = list(reading.lines(Path(path)))
     return systems
 
 
@@ -274,16 +276,6 @@ def _two(option: str, written: str) -> tuple[str, str]:
     if len(parts) != 2:
         raise survey.BadOptions(f"{option} takes two, for source and text, parted by a comma")
     return parts[0], parts[1]
-
-
-def _gold(path: Path) -> tuple[survey.Gold, ...]:
-    from augless import survey
-
-    return tuple(
-        survey.parsed(survey.Gold, line, f"{path}, line {number}")
-        for number, line in enumerate(writing.lines(path), 1)
-        if line.strip()
-    )
 
 
 def _values(made: survey.Survey) -> dict[str, Any]:

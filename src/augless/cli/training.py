@@ -46,7 +46,7 @@ def train(
       augless train toy-de-en augment=back-translation augment.w=0.5
     """
     stop = terminal.Stop().listen()
-    from augless import recipes, training
+    from augless import recipes, runs
     from augless.recipes import following
 
     if os.environ.get("WORLD_SIZE", "1") != "1":
@@ -76,13 +76,13 @@ def train(
     if not finished:
         why = stop.by or f"{max_minutes:g} minutes"
         raise terminal.Stopped(why, f", saved in {trained.folder}")
-    result = training.outcome(trained)
+    result = runs.outcome(trained)
     assert result is not None  # it is finished
     values = {"run": str(trained.folder), **dataclasses.asdict(result)}
     terminal.result(as_json, values, lambda: _said(trained, result, resolved.recipe.training))
 
 
-def _said(trained: runs.Run, result: training.Outcome, settings: training.Settings) -> str:
+def _said(trained: runs.Run, result: runs.Outcome, settings: training.Settings) -> str:
     """Say what came of a finished run, and where it is."""
     needed = result.needed.items()
     lines = [f"{what}: {one.seconds:,.1f} s, {one.samples:,} samples" for what, one in needed]

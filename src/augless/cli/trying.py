@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 import os
-import re
 import shlex
 import sys
 from pathlib import Path
@@ -229,9 +227,7 @@ def _chosen(
             "give a plan, or all of --train, --valid and --test with two files each\n"
             f"plans: {', '.join(trials.shipped())}"
         )
-    endings = [_ending(path) for path in files["train"]]
-    alike = len({*endings}) < len(endings)  # as of a.src.txt and a.tgt.txt: no languages
-    languages = ["source", "target"] if alike else endings
+    languages = trials.languages_of(files["train"])
     if rivals and round_trip is None and trials.monolingual(languages):
         terminal.say(
             f"no round trip of {' and '.join(languages)} is compared: if both are one language, as "
@@ -247,22 +243,13 @@ def _chosen(
     )
 
 
-def _ending(path: Path) -> str:
-    """Return what the name of a file says of its language, such as de of train.de.gz."""
-    from augless.corpora import reading
-
-    named = path.with_suffix("") if path.suffix in reading.COMPRESSED else path
-    return named.suffix.removeprefix(".") or "text"
-
-
 def _root(out: Path, plan: trials.Plan, files: _Files) -> Path:
     """Return where a trial is kept; of own files it has the name of their folder."""
-    if not files:
-        return out / (f"{plan.name}-small" if plan.small else plan.name)
-    home = re.sub(r"[^\w-]+", "-", files["train"][0].absolute().parent.name).strip("-") or "own"
-    paths = [os.fsencode(path.absolute()) for pair in files.values() for path in pair]
-    digest = hashlib.sha256(bytes(1).join(paths)).hexdigest()[:6]
-    return out / (f"{home}-quick-{digest}" if plan.small else f"{home}-{digest}")
+    from augless import trials
+
+    if files:
+        return out / trials.name_of(files, quick=plan.small)
+    return out / (f"{plan.name}-small" if plan.small else plan.name)
 
 
 def _warn(root: Path, plan: trials.Plan) -> None:

@@ -39,6 +39,7 @@ def generate(
 
       augless generate RUN test.de search=sampling search.n_best=3 --scores
     """
+    from augless.corpora import reading
     from augless.recipes import following
 
     overrides = overrides or []
@@ -51,7 +52,8 @@ def generate(
         batching = dataclasses.replace(writer.batching, window=1)  # an answer to each line
         writer = dataclasses.replace(writer, batching=batching)
     path = Path(source)
-    total = sum(1 for _ in lines(path)) if path.is_file() else None  # a pipe is read once only
+    # A pipe is read once only.
+    total = sum(1 for _ in reading.lines(path)) if path.is_file() else None
     truncated = 0
     with terminal.Progress() as progress, terminal.output(output) as file:
         done = 0
@@ -62,7 +64,7 @@ def generate(
             if total is not None:
                 progress("generating", done, total)
 
-        answers = writer.texts(lines(path), progress=report)
+        answers = writer.texts(reading.lines(path), progress=report)
         for number, texts in enumerate(answers, 1):
             truncated += texts[0].truncated
             for row in _rows(number, texts, scores, as_json):
@@ -86,15 +88,3 @@ def _rows(number: int, texts: list[decoding.Text], scores: bool, as_json: bool) 
         yield from (f"{number}\t{one.hypothesis.score:.6f}\t{one.text}" for one in texts)
     else:
         yield texts[0].text
-
-
-def lines(path: Path) -> Iterator[str]:
-    """Read the lines of a file, or of standard input as they come; only LF ends a line."""
-    from augless import corpora
-
-    if path == corpora.reading.STDIN:
-        yield from corpora.reading.piped()
-        return
-    corpora.reading.check(path)
-    for block in corpora.reading.blocks(path, corpora.Tally()):
-        yield from block

@@ -22,7 +22,9 @@ class Corpus(Knobs):
     gets there: use nothing of a split before it has ended.
     """
 
-    languages: Annotated[tuple[str, str], "source and target; turn them round to turn the corpus"]
+    languages: Annotated[
+        tuple[str, str], "source and target; swapped, they swap the sides of the corpus"
+    ]
 
     licence: ClassVar[str] = "not stated"
     address: ClassVar[str] = ""  # where the publisher has, or had, it
@@ -48,9 +50,10 @@ class Corpus(Knobs):
         if split not in self.splits():
             these = ", ".join(self.splits())
             raise BadData(f"there is no split {split!r}; there is {these}.")
-        return self._pairs(split, tally or Tally())
+        return self.stream(split, tally or Tally())
 
-    def _pairs(self, split: str, tally: Tally) -> Iterator[Pair]:
+    def stream(self, split: str, tally: Tally) -> Iterator[Pair]:
+        """Stream the pairs of a split that there is, and count them; `pairs` calls this."""
         raise NotImplementedError
 
     def inputs(self) -> list[Path]:

@@ -58,7 +58,8 @@ class Reddit(Published):
         below = "commonsense_conversation_dataset"
         return [self._file(f"{split}set.txt", below=below) for split in self.splits()]
 
-    def _pairs(self, split: str, tally: Tally) -> Iterator[Pair]:
+    def stream(self, split: str, tally: Tally) -> Iterator[Pair]:
+        """Stream the pairs of a split."""
         turned = self.languages[0] == "response"
         mine = tally if split == "train" else Tally()
         for pair in _chosen(self._rounds(mine), self._drawn, self.splits().index(split)):
@@ -161,7 +162,8 @@ class Tatoeba(Published):
         other = next(side for side in self.languages if side != "en")
         return [self._file(f"{self.NAMES.get(other, other)}.txt")]
 
-    def _pairs(self, split: str, tally: Tally) -> Iterator[Pair]:
+    def stream(self, split: str, tally: Tally) -> Iterator[Pair]:
+        """Stream the pairs of a split."""
         mine = tally if split == "train" else Tally()
         return _chosen(self._all(mine), self._drawn, self.splits().index(split))
 

@@ -99,7 +99,8 @@ class Files(Corpus):
             )
         super().check()
 
-    def _pairs(self, split: str, tally: Tally) -> Iterator[Pair]:
+    def stream(self, split: str, tally: Tally) -> Iterator[Pair]:
+        """Stream the pairs of a split."""
         most = self.sample if split == "train" else self.held_out
         if not most:
             return self._all(split, tally)

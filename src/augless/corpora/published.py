@@ -141,7 +141,8 @@ class IWSLT14(Published):
             there.append(next(filter(None, paths), self.path / names[0]))
         return there[0], there[1]
 
-    def _pairs(self, split: str, tally: Tally) -> Iterator[Pair]:
+    def stream(self, split: str, tally: Tally) -> Iterator[Pair]:
+        """Stream the pairs of a split."""
         if f"{self.split} {split}" in self.SETS:
             for paths in self._sets(split):
                 yield from self._segments(paths, tally)
@@ -262,7 +263,8 @@ class IWSLT15EnglishVietnamese(Published):
         one, other = self.languages
         return self._file(f"{self.STEMS[split]}.{one}"), self._file(f"{self.STEMS[split]}.{other}")
 
-    def _pairs(self, split: str, tally: Tally) -> Iterator[Pair]:
+    def stream(self, split: str, tally: Tally) -> Iterator[Pair]:
+        """Stream the pairs of a split."""
         for pair in reading.parallel(*self._both(split), self.empty, tally):
             if self.escapes == "undo" and ("&" in pair.source or "&" in pair.target):
                 yield Pair(unescape(pair.source), unescape(pair.target))
@@ -307,7 +309,8 @@ class Multi30k(Published):
         )
         return one, other
 
-    def _pairs(self, split: str, tally: Tally) -> Iterator[Pair]:
+    def stream(self, split: str, tally: Tally) -> Iterator[Pair]:
+        """Stream the pairs of a split."""
         return reading.parallel(*self._both(split), self.empty, tally)
 
 

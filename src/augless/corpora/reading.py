@@ -236,6 +236,16 @@ def blocks(path: Path, tally: Tally) -> Iterator[list[str]]:
             yield lines
 
 
+def lines(path: Path) -> Iterator[str]:
+    """Yield the lines of a file, or of standard input as they come; only LF ends a line."""
+    if path == STDIN:
+        yield from piped()
+        return
+    check(path)
+    for block in blocks(path, Tally()):
+        yield from block
+
+
 def piped() -> Iterator[str]:
     """Yield the lines of standard input, each as soon as it is there; they are read once."""
     if sys.stdin is None:

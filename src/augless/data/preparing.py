@@ -27,7 +27,7 @@ from augless.knobs import Among, Knobs, Within
 
 Progress = Callable[[str, int, int | None], None]
 
-VERSION = 4  # of this procedure: another number prepares everything anew
+VERSION = 4  # of this procedure: another number prepares everything again
 _ASIDE = re.compile(r"\..+-[0-9a-f]{12}\.(\d{1,9})", re.ASCII)
 
 

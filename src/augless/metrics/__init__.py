@@ -5,13 +5,15 @@ A metric is two functions with a table between them::
     outputs -> statistics (N, K), one row per sentence -> sum (K,) -> value
 
 The sum is all that a metric's value depends on, so a corpus-level score such as BLEU is computed
-anew for ten thousand reshuffled test sets by one matrix product. `METRICS` lists the metrics that
+again for ten thousand reshuffled test sets by one matrix product. `METRICS` lists the metrics that
 recipes name. Perplexity is one of them: its rows are a run's nats and tokens instead of counts of
 n-grams. The two `corpus-distinct` metrics are not sums over sentences; their table is one row, the
 whole output, and intervals and tests refuse it.
 """
 
 from augless.metrics.contrasts import (
+    LEVEL,
+    POWER,
     Difference,
     RandomEffects,
     Scores,
@@ -48,7 +50,9 @@ from augless.metrics.significance import (
 
 __all__ = [
     "ADVICE",
+    "LEVEL",
     "METRICS",
+    "POWER",
     "BadScores",
     "Degenerate",
     "Difference",

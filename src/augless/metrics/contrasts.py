@@ -54,6 +54,10 @@ from augless.metrics.significance import (
 
 Floats = NDArray[np.float64]
 Name = TypeVar("Name", bound=Hashable)
+LEVEL = 0.05
+"""p below which a difference is claimed"""
+POWER = 0.8
+"""of minimum detectable effects"""
 # Choice: seeds from which on a paired t has enough degrees of freedom to be preferred where it
 # would claim more than the model does.
 ENOUGH_SEEDS = 8
@@ -124,17 +128,27 @@ class Difference:
     p: float
     """the chance of a difference as large in either direction if there were none"""
     corrected_p: float
-    """p, corrected for the contrasts that it was found among; p itself until it is"""
+    """p, corrected for the contrasts that it is one of; p itself until it is"""
     degrees: float
     """of freedom of Student's t"""
     deviation: float
     """standard error of the estimate"""
     minimum_detectable_effect: float
-    """the smallest true difference that would be found with the power asked for"""
+    """the smallest true difference that would be claimed with the power asked for"""
     test: Literal["two-way", "paired-t", "mean", "random-effects", "sentences"]
     """what the variance is of; "sentences" has one seed, and is of two models, not of methods"""
     sentence_variance: float = 0.0
     """the part of the variance that more seeds do not lessen"""
+
+    @property
+    def of_methods(self) -> bool:
+        """Whether it is about methods; one seed is about two models."""
+        return self.test != "sentences"
+
+    @property
+    def claimed(self) -> bool:
+        """Whether a difference of the methods may be claimed."""
+        return self.of_methods and self.corrected_p < LEVEL
 
 
 def compare(
@@ -142,8 +156,8 @@ def compare(
     baseline: str,
     *,
     apart: Collection[str] = (),
-    alpha: float = 0.05,
-    power: float = 0.8,
+    alpha: float = LEVEL,
+    power: float = POWER,
     resamples: int = 2000,
 ) -> dict[str, Difference]:
     """Compare each system with the baseline on one corpus, not corrected for their number.
@@ -197,8 +211,8 @@ def difference(
     baseline: str,
     *,
     sentence_variance: float = 0.0,
-    alpha: float = 0.05,
-    power: float = 0.8,
+    alpha: float = LEVEL,
+    power: float = POWER,
 ) -> Difference:
     """Compare a method with a baseline on one corpus (see the module)."""
     apart = scores.row(method) - scores.row(baseline)
@@ -234,7 +248,7 @@ def model_fails(scores: Scores, method: str, baseline: str, level: float = MODEL
 
 
 def mean_difference(
-    differences: Sequence[Difference], *, alpha: float = 0.05, power: float = 0.8
+    differences: Sequence[Difference], *, alpha: float = LEVEL, power: float = POWER
 ) -> Difference:
     """Average a contrast over corpora: the effect on just these, corpora counting alike.
 
@@ -266,7 +280,7 @@ class RandomEffects:
 
 
 def random_effects(
-    differences: Sequence[Difference], *, alpha: float = 0.05, power: float = 0.8
+    differences: Sequence[Difference], *, alpha: float = LEVEL, power: float = POWER
 ) -> RandomEffects:
     """Pool a contrast over corpora by a meta-analysis with random effects.
 
@@ -296,8 +310,8 @@ def corrected(
     differences: Mapping[Name, Difference],
     *,
     first: Sequence[Name] = (),
-    alpha: float = 0.05,
-    power: float = 0.8,
+    alpha: float = LEVEL,
+    power: float = POWER,
 ) -> dict[Name, Difference]:
     """Correct contrasts for their number; those of `first` in a fixed sequence.
 
@@ -329,8 +343,8 @@ def seeds_needed(
     methods: int,
     *,
     sentence_variance: float = 0.0,
-    alpha: float = 0.05,
-    power: float = 0.8,
+    alpha: float = LEVEL,
+    power: float = POWER,
     most: int = 1000,
 ) -> int | None:
     """Return how many seeds show a true difference with the power asked for; None if none do.
@@ -374,7 +388,7 @@ def _judged(
 
 
 def detectable(deviation: float, degrees: float, alpha: float, power: float) -> float:
-    """Return the smallest true difference found with a power, by bisection of the noncentral t."""
+    """Return the smallest true difference claimed with a power: bisection of the noncentral t."""
     from scipy import special
 
     threshold = float(special.stdtrit(degrees, 1 - alpha / 2))

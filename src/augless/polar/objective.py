@@ -109,7 +109,7 @@ class Objective:
 
     @property
     def ranks(self) -> processes.Ranks:
-        """The ranks that share a step: asked for anew, as they may have started by now."""
+        """The ranks that share a step: asked for again, as they may have started by now."""
         return self._ranks or processes.here()
 
     def state_dict(self) -> dict[str, Any]:

@@ -311,21 +311,18 @@ def augment(resolved: Resolved[Recipe], place: Place) -> augmentation.Augmented 
 
 def costs(
     resolved: Resolved[Recipe], made: augmentation.Augmented, place: Place
-) -> dict[str, dict[str, float]]:
-    """Return seconds and samples of all that was needed before training, by what it was.
-
-    Samples are pairs, or texts, that a model was trained on, or that were rewritten.
-    """
+) -> dict[str, runs.Spent]:
+    """Return what all took that was needed before training, by what it was."""
     manifest = made.manifest
-    pairs = manifest["pairs"]
-    spent = {REWRITING: (manifest["seconds"], pairs["made"] + pairs["left_out"])}
+    texts = manifest["pairs"]["made"] + manifest["pairs"]["left_out"]
+    spent = {REWRITING: runs.Spent(seconds=manifest["seconds"], samples=texts)}
     if "small_model" in manifest:
         small = manifest["small_model"]
-        spent["small model"] = (small["seconds"], small["samples"])
+        spent["small model"] = runs.Spent(seconds=small["seconds"], samples=small["samples"])
     for name, folder in homes(resolved, place).items():
-        result = runs.Run.open(folder).result or {}
-        spent[name] = (result.get("seconds", 0.0), result.get("samples", 0))
-    return {what: {"seconds": seconds, "samples": n} for what, (seconds, n) in spent.items()}
+        ended = runs.outcome(runs.Run.open(folder)) or runs.Spent()
+        spent[name] = runs.Spent(seconds=ended.seconds, samples=ended.samples)
+    return spent
 
 
 def home(resolved: Resolved[Recipe], place: Place) -> Path:

@@ -59,7 +59,9 @@ class _Candidate:
 def of(evidence: Evidence) -> Advice | None:
     """Say which method to take, over all corpora; None where no cost is known."""
     asked = {row.method for one in evidence.studies for row in one.rows if row.role == "method"}
-    plain = _Candidate(method=evidence.plain, seconds=costs.total(evidence, evidence.plain).seconds)
+    plain = _Candidate(
+        method=evidence.plan.baseline, seconds=costs.total(evidence, evidence.plan.baseline).seconds
+    )
     if not plain.seconds or not asked:
         return None
     if why := _silent(evidence):
@@ -95,7 +97,7 @@ def _cheapest(among: Sequence[_Candidate], best: _Candidate) -> _Candidate:
 
 def _silent(evidence: Evidence) -> str:
     """Say why nothing can be advised at all; nothing if something can."""
-    plain, rows = evidence.plain, [study.baseline for study in evidence.studies]
+    plain, rows = evidence.plan.baseline, [study.baseline for study in evidence.studies]
     if any(row.cell.faults for row in rows):
         return f"outputs of {plain} are degenerate"
     if not all(row.whole for row in rows):
@@ -121,7 +123,7 @@ def _candidates(
         elif not all(row.whole for row in rows) or not spent:
             out.append(f"not every run of {method} is done")
         elif contrast is None or contrast.corpora < len(evidence.studies):
-            out.append(f"{method} cannot be compared with {evidence.plain}")
+            out.append(f"{method} cannot be compared with {evidence.plan.baseline}")
         else:
             effect = 0.0 if contrast.alike else contrast.test.minimum_detectable_effect
             one = _Candidate(

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from augless import metrics, trials
 from augless.reports import words
-from augless.reports.evidence import FAINT, MARKS, Evidence, Row, Study
+from augless.reports.evidence import MARKS, WEAK, Evidence, Row, Study
 from augless.reports.words import joined, probability
 
 COMMAND = "augless trial PLAN"  # where nobody knows what a trial was started by
@@ -128,7 +128,7 @@ def _measured(study: Study, contrast: trials.Contrast) -> str:
 
 
 def _sentence(evidence: Evidence, primary: str, contrast: trials.Contrast | None) -> str:
-    plain = evidence.plain
+    plain = evidence.plan.baseline
     if contrast is None:
         return f"There is no answer yet: {primary} cannot be compared with {plain}."
     where = f" over {contrast.corpora} corpora" if contrast.corpora > 1 else ""
@@ -168,7 +168,7 @@ def _beside_control(evidence: Evidence, method: str) -> str:
 
 def _numbers(evidence: Evidence, primary: str, contrast: trials.Contrast) -> Iterator[str]:
     """Yield the differences, and what could have been seen."""
-    study, plain, test = evidence.telling, evidence.plain, _TESTS[contrast.test.test]
+    study, plain, test = evidence.telling, evidence.plan.baseline, _TESTS[contrast.test.test]
     if not contrast.of_methods:
         yield (
             f"The one model of {primary} is {_measured(study, contrast)} from that of {plain}, "
@@ -252,11 +252,11 @@ def _others(evidence: Evidence, study: Study) -> Iterator[str]:
                 said = f"{method}, {_measured(study, one)}{weighs}"
                 claims += [said] if evidence.verdict(one) == kind else []
         if claims:
-            yield f"{evidence.plain} {verb} {joined(claims)}."
+            yield f"{evidence.plan.baseline} {verb} {joined(claims)}."
 
 
 def _caveats(study: Study, primary: str, where: str) -> Iterator[str]:
-    """Yield what else a difference may be on a corpus, and how faint a treatment was."""
+    """Yield what else a difference may be on a corpus, and how weak a treatment was."""
     for row in study.rows:
         for seed, fault in list(row.cell.faults.items())[:1]:
             yield f"Nothing is claimed of {row.method}{where}: {fault} (seed {seed})."
@@ -272,9 +272,9 @@ def _caveats(study: Study, primary: str, where: str) -> Iterator[str]:
             "is only a part of the difference."
         )
     spread = ours.treatment.spread
-    if spread is not None and spread < FAINT:
+    if spread is not None and spread < WEAK:
         varied = f"weights of {primary} vary by {spread:.1%} of their mean"
-        yield f"The treatment was faint{where}: {varied}."
+        yield f"The treatment was weak{where}: {varied}."
     best, contrast = max(study.candidates, key=lambda pair: study.gain(pair[1].difference))
     if not best.weighs and study.gain(contrast.difference) > 0 and not contrast.claimed:
         rival = f"{best.method}, which weighs no samples"

@@ -63,7 +63,7 @@ def rounded(low: float, high: float) -> tuple[float, float]:
     if high - low <= 1e-9 * max(abs(low), abs(high), 1e-9):
         room = abs(high) * 0.1 or 1.0
         low, high = low - room, high + room
-    # Finer than ticks are, so that lines far from nought are not squeezed towards the top.
+    # Finer than ticks are, so that lines far from 0 are not squeezed towards the top.
     step = round_step((high - low) / 10)
     return math.floor(low / step + 1e-9) * step, math.ceil(high / step - 1e-9) * step
 

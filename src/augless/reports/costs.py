@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from augless import runs
 from augless.reports import charts, words
 from augless.reports.evidence import Evidence, Row, Study
 from augless.reports.tables import Cell, Line, Table, noted
@@ -178,11 +179,11 @@ def decades(low: float, high: float) -> list[float]:
     return inside[:: -(-len(inside) // TICKS)]
 
 
-def total(evidence: Evidence, method: str) -> facts.Spent:
+def total(evidence: Evidence, method: str) -> runs.Spent:
     """Return what a method cost over all corpora."""
     costs = evidence.trial.costs.get(method, {})
     spent = (costs[study.corpus].total for study in evidence.studies if study.corpus in costs)
-    return sum(spent, facts.Spent())
+    return sum(spent, runs.Spent())
 
 
 def line(evidence: Evidence) -> str:

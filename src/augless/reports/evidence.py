@@ -18,7 +18,7 @@ MARKS: dict[Verdict, str] = {"better": "▲", "worse": "▼", "open": ""}
 WATCHED = "test "  # how scores of a split that is only watched begin
 COLOURS = 8  # of the palette in chart.css
 # Choice: weights that vary by less than this share of their mean can hardly do anything.
-FAINT = 0.05
+WEAK = 0.05
 _NAMES = {
     "bleu": "BLEU",
     "bleu-lowercased": "lower-cased BLEU",
@@ -184,11 +184,6 @@ class Evidence:
     def plan(self) -> trials.Plan:
         """What was to be done."""
         return self.trial.plan
-
-    @property
-    def plain(self) -> str:
-        """The method that all are compared with."""
-        return self.plan.baseline
 
     @property
     def overall(self) -> dict[str, trials.Row]:

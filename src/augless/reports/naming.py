@@ -36,7 +36,7 @@ def described(evidence: Evidence) -> dict[str, str]:
 
 
 def _described(evidence: Evidence, method: str) -> str:
-    plain, stated = method == evidence.plain, evidence.plan.methods[method]
+    plain, stated = method == evidence.plan.baseline, evidence.plan.methods[method]
     records = (record for row in evidence.rows(method) for record in row.records.values())
     record = next(records, None)
     if record is None:

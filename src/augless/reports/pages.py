@@ -154,9 +154,9 @@ def _kept(evidence: Evidence, matched: Mapping[str, str]) -> str:
 
 def _changes(evidence: Evidence, method: str) -> list[str]:
     """Say what a method changes, as its runs were made and not as the plan has it."""
-    rows = zip(evidence.rows(method), evidence.rows(evidence.plain), strict=True)
+    rows = zip(evidence.rows(method), evidence.rows(evidence.plan.baseline), strict=True)
     pairs = [(row, plain) for row, plain in rows if row.records and plain.records]
-    if method == evidence.plain:
+    if method == evidence.plan.baseline:
         return ["the baseline"]
     if not pairs:
         overrides = evidence.plan.methods[method].overrides

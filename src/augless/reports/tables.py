@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from augless import metrics, trials
 from augless.reports import answers, words
 from augless.reports.evidence import MARKS, Evidence, Row, Study, Verdict, digits_of, metric_name
-from augless.trials import summary
 
 _IN_BRACKETS = "; in brackets what the paper has"
 
@@ -187,7 +186,7 @@ def _marks(evidence: Evidence) -> str:
     if len(evidence.plan.seeds) == 1:
         return "One seed says nothing about a method: intervals are over sentences alone."
     return (
-        f"▲ better, ▼ worse: p < {summary.LEVEL:g}, corrected by Holm but for the primary "
+        f"▲ better, ▼ worse: p < {metrics.LEVEL:g}, corrected by Holm but for the primary "
         "contrast. Intervals are of 95 %."
     )
 

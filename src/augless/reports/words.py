@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from augless.trials import summary
+from augless import metrics
 
 MINUS = "\N{MINUS SIGN}"
 
@@ -34,7 +34,7 @@ def probability(p: float) -> str:
     if p < 0.001 or p >= 0.1:
         return "p < 0.001" if p < 0.001 else f"p = {p:.2f}"
     digits = 1
-    while float(text := f"{p:.{digits}g}") == summary.LEVEL != p:
+    while float(text := f"{p:.{digits}g}") == metrics.LEVEL != p:
         digits += 1
     return f"p = {text}"
 

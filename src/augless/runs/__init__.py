@@ -16,6 +16,7 @@ is unpickled.
 """
 
 from augless.runs.directory import Busy, Changed, Checkpoint, Codecs, Run, Table
+from augless.runs.outcomes import Best, Outcome, Spent, outcome
 from augless.runs.renaming import CRASH_POINTS, finite
 from augless.runs.schemas import FORMAT, SIDES, BadRun
 
@@ -24,11 +25,15 @@ __all__ = [
     "FORMAT",
     "SIDES",
     "BadRun",
+    "Best",
     "Busy",
     "Changed",
     "Checkpoint",
     "Codecs",
+    "Outcome",
     "Run",
+    "Spent",
     "Table",
     "finite",
+    "outcome",
 ]

@@ -342,7 +342,7 @@ class Run:
 
     def _newest(self, series: str) -> Checkpoint | None:
         tried: dict[Path, str] = {}
-        # Listed anew each time: whoever trains may meanwhile have replaced what was there.
+        # Listed again each time: whoever trains may meanwhile have replaced what was there.
         while fresh := [entry for entry in self.saved(series) if entry[0] not in tried]:
             path = fresh[0][0]
             try:

@@ -24,7 +24,7 @@ from augless.survey.designing import (
     Scale,
     design,
     giveaways,
-    parsed,
+    gold,
     scales,
 )
 from augless.survey.folder import Busy, Survey
@@ -44,7 +44,7 @@ __all__ = [
     "Tally",
     "design",
     "giveaways",
-    "parsed",
+    "gold",
     "scales",
     "tally",
 ]

@@ -10,6 +10,7 @@ import statistics
 from collections.abc import Sequence
 from importlib import metadata
 
+from augless import metrics
 from augless.reports import exports as escaping
 from augless.survey import inference, raters
 from augless.survey.designing import ANCHORS, POINTS
@@ -104,7 +105,7 @@ def _power(tally: Tally) -> str:
         return OPEN
     return (
         "minimum detectable effect at "
-        f"p < {inference.LEVEL:g} (Holm) and power {inference.POWER:g}, for the system where it is "
+        f"p < {metrics.LEVEL:g} (Holm) and power {metrics.POWER:g}, for the system where it is "
         f"largest: {_known(', '.join(known))} points."
     )
 

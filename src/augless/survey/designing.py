@@ -16,9 +16,12 @@ import random
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Annotated, ClassVar, Literal, TypeVar
 
 import pydantic
+
+from augless.corpora import reading
 
 POINTS = 5
 """of every scale; answered by the keys 1 to 5"""
@@ -436,6 +439,15 @@ def _rows(size: int, chance: random.Random) -> Iterator[tuple[int, ...]]:
     while True:
         for square in squares(size):
             yield from chance.sample(square, len(square))
+
+
+def gold(path: Path) -> tuple[Gold, ...]:
+    """Read texts of known rating, a JSON object a line."""
+    return tuple(
+        parsed(Gold, line, f"{path}, line {number}")
+        for number, line in enumerate(reading.lines(path), 1)
+        if line.strip()
+    )
 
 
 def parsed(kind: type[Read], content: str | bytes, where: object) -> Read:

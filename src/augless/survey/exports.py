@@ -13,11 +13,11 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from augless import metrics, storage
 from augless.reports import exports as escaping
 from augless.reports import pages
-from augless.survey import datasheet, figures, inference, ratings
+from augless.survey import datasheet, figures, ratings
 from augless.survey.agreement import Agreement
-from augless.survey.folder import write
 from augless.survey.tallying import Row, Scored, Tally
 
 MARK = "†"
@@ -40,7 +40,7 @@ def save(tally: Tally, folder: str | Path) -> Path:
     }
     folder.mkdir(parents=True, exist_ok=True)
     for name, content in files.items():
-        write(folder / name, content.encode("utf-8", "replace"))
+        storage.replace(folder / name, content.encode("utf-8", "replace"))
     return folder / "index.html"
 
 
@@ -134,7 +134,7 @@ def _marks(tally: Tally) -> str:
     return (
         "The best system is bold, the second-best underlined. "
         f"{MARK}: differs from {tally.baseline} (permutation test over items, Holm over systems "
-        f"and scales, p < {inference.LEVEL:g})."
+        f"and scales, p < {metrics.LEVEL:g})."
     )
 
 

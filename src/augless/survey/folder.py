@@ -20,7 +20,6 @@ import hashlib
 import json
 import os
 import secrets
-import stat
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -102,8 +101,10 @@ class Survey:
         aside = folder.with_name(f".{folder.name}.aside{os.getpid()}")
         aside.mkdir()
         try:
-            write(aside / TOKENS, json.dumps({"tokens": tokens}, indent=1).encode(), mode=0o600)
-            write(aside / SURVEY, content)
+            secret = json.dumps({"tokens": tokens}, indent=1).encode()
+            storage.create(aside / TOKENS, secret, mode=0o600)
+            storage.create(aside / SURVEY, content)
+            storage.sync(aside)
             aside.rename(folder)
         except BaseException:
             for name in (TOKENS, SURVEY):
@@ -166,7 +167,7 @@ class Survey:
         if folder.is_symlink():
             raise BadSurvey(f"{folder} is a link; nothing is written through it")
         folder.mkdir(exist_ok=True)
-        write(folder / f"{annotator.id}.json", content)
+        storage.replace(folder / f"{annotator.id}.json", content)
         return annotator
 
     def _served(self) -> dict[str, dict[int, Answer]]:
@@ -223,22 +224,6 @@ def _fits(answer: Answer, who: Annotator, design: Design) -> bool:
     )
 
 
-def write(path: Path, content: bytes, mode: int = 0o644) -> None:
-    """Write a file, whole or not at all; a link in its place is replaced, not followed."""
-    aside = path.with_name(f".{path.name}.aside{os.getpid()}")
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
-    with contextlib.suppress(FileNotFoundError):
-        aside.unlink()
-    try:
-        with os.fdopen(os.open(aside, flags, mode), "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        aside.replace(path)
-    finally:
-        aside.unlink(missing_ok=True)
-
-
 def _document(design: Design) -> bytes:
     """Write a design as JSON, a line per entry, for diffs."""
     content: dict[str, Any] = dataclasses.asdict(design)
@@ -259,12 +244,7 @@ def _fingerprint(content: bytes) -> str:
 def _bytes(path: Path) -> bytes:
     """Read a plain file that is not too large, and no link."""
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError as error:
-        raise BadSurvey(f"{path} cannot be read: {error.strerror or error}") from None
-    status = os.fstat(descriptor)
-    if not stat.S_ISREG(status.st_mode) or status.st_size > _LARGEST:
-        os.close(descriptor)
-        raise BadSurvey(f"{path} is not a plain file of at most {_LARGEST:,} bytes")
-    with os.fdopen(descriptor, "rb") as file:
-        return file.read(_LARGEST)
+        return storage.read(path, _LARGEST)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise BadSurvey(f"{path} cannot be read: {reason}") from None

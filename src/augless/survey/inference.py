@@ -19,10 +19,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from augless import metrics
+
 Floats = NDArray[np.float64]
 
 RESAMPLES = 10_000
-LEVEL, POWER = 0.05, 0.8
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,7 +104,7 @@ def difference(
         high=high,
         p=p,
         holm_p=p,
-        smallest=_smallest(per_item, LEVEL / comparisons),
+        smallest=_smallest(per_item, metrics.LEVEL / comparisons),
         items=len(per_item),
     )
 
@@ -185,7 +186,7 @@ def _freedom(ratings: Floats) -> float | None:
 
 
 def _smallest(differences: Floats, level: float) -> float | None:
-    """Give the smallest true mean that a t-test, near to a permutation test, finds with `POWER`."""
+    """Give the smallest true mean that a t-test, much like a permutation test, finds."""
     from scipy import special  # late: help must be fast
 
     size = len(differences)
@@ -195,5 +196,5 @@ def _smallest(differences: Floats, level: float) -> float | None:
     # Of 2^n ways to turn signs, this one and its mirror image are as extreme.
     if error == 0 or 2.0 ** (1 - np.count_nonzero(differences)) >= level:
         return None
-    reach = special.stdtrit(size - 1, 1 - level / 2) + special.stdtrit(size - 1, POWER)
+    reach = special.stdtrit(size - 1, 1 - level / 2) + special.stdtrit(size - 1, metrics.POWER)
     return float(reach * error)

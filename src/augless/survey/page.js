@@ -288,7 +288,7 @@ class Page {
     for (const id of ["source", "text"]) { // what scrolls must be reachable by keyboard
       if ($(id).scrollHeight > $(id).clientHeight) $(id).tabIndex = 0; else $(id).removeAttribute("tabindex");
     }
-    this.active = 0; // of a text that was rated before, too: keys rate it anew
+    this.active = 0; // of a text that was rated before, too: keys rate it again
     this.progress();
     this.paint();
     return undefined;

@@ -38,7 +38,7 @@ class Row:
     @property
     def claimed(self) -> bool:
         """Whether the difference may be claimed."""
-        return self.difference is not None and self.difference.holm_p < inference.LEVEL
+        return self.difference is not None and self.difference.holm_p < metrics.LEVEL
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -19,7 +19,6 @@ from augless.training.loop import (
     set_weights,
 )
 from augless.training.optimizers import OPTIMIZERS, Adam, AdamW, Sgd
-from augless.training.saved import Outcome, outcome
 from augless.training.terms import Term
 
 __all__ = [
@@ -29,7 +28,6 @@ __all__ = [
     "Caution",
     "Device",
     "NotFinite",
-    "Outcome",
     "Settings",
     "Sgd",
     "Term",
@@ -38,7 +36,6 @@ __all__ = [
     "choose_device",
     "fit",
     "nats",
-    "outcome",
     "set_weights",
     "worked",
 ]

@@ -28,7 +28,7 @@ def fit(
     higher_is_better: bool,
     stop: Callable[[], bool] = lambda: False,
     max_minutes: float = math.inf,
-    needed: Mapping[str, Any] | None = None,
+    needed: Mapping[str, runs.Spent] | None = None,
     on_record: Callable[[Mapping[str, Any]], None] = lambda record: None,
     progress: Callable[[str, int, int | None], None] = lambda stage, done, total: None,
 ) -> bool:
@@ -37,7 +37,7 @@ def fit(
     The caller holds the run's lock. The same call resumes where the last one stopped. `validate`
     gives the scores of a model, never weighted; the one named by `settings.metric` chooses the
     best model, the highest or the lowest, and `loss` decides between equals. `needed` is what was
-    spent before, as JSON: every epoch's record and the result repeat it. Every rank calls this; the
+    spent before: every epoch's record and the result repeat it. Every rank calls this; the
     first one writes.
     """
     ranks = trainer.ranks
@@ -48,8 +48,7 @@ def fit(
         trainer.load(checkpoint)
     if ranks.first:
         run.rewind(trainer.at.records)
-    spent = {"needed": dict(needed)} if needed else {}
-    session = _Session(trainer, run, validate, higher_is_better, on_record, spent)
+    session = _Session(trainer, run, validate, higher_is_better, on_record, needed or {})
     session.saved = None if checkpoint is None else checkpoint.step
     deadline = time.monotonic() + 60 * max_minutes
     settings = trainer.settings
@@ -101,9 +100,9 @@ class _Session:
         validate: Validate,
         higher_is_better: bool,
         on_record: Callable[[Mapping[str, Any]], None],
-        spent: Mapping[str, Any],
+        needed: Mapping[str, runs.Spent],
     ) -> None:
-        self.spent = spent
+        self.needed = dict(needed)
         self.trainer, self.run, self.validate, self.on_record = trainer, run, validate, on_record
         self.sign = 1.0 if higher_is_better else -1.0
         self.said: set[tuple[str, int | None]] = set()
@@ -161,7 +160,8 @@ class _Session:
         self._spend()
         better = self._better(scores)
         record |= {"scores": scores, "seconds": at.seconds, "validation": time.monotonic() - began}
-        record |= self.spent
+        if self.needed:
+            record["needed"] = {what: asdict(spent) for what, spent in self.needed.items()}
         record["cautions"] = [asdict(caution) for caution in self._cautions()]
         self._write(record)
         if better:
@@ -189,10 +189,17 @@ class _Session:
     def finish(self) -> None:
         if not self.trainer.ranks.first:
             return
-        at, best = self.trainer.at, self.run.best()
-        result: dict[str, Any] = {"steps": at.step, "epochs": at.epoch - 1, "samples": at.samples}
-        result |= {"tokens": at.tokens, "seconds": at.seconds, "best": best.state}
-        self.run.finish(result | dict(self.spent))
+        at = self.trainer.at
+        ended = runs.Outcome(
+            steps=at.step,
+            epochs=at.epoch - 1,
+            samples=at.samples,
+            tokens=at.tokens,
+            seconds=at.seconds,
+            best=runs.Best(**self.run.best().state),
+            needed=self.needed,
+        )
+        self.run.finish(asdict(ended))
 
     def _better(self, scores: Mapping[str, float]) -> bool:
         """Tell whether these scores are better than those of the best model so far."""

@@ -192,7 +192,7 @@ class Trainer:
             if not len(mine):
                 self.criterion.idle()
                 continue
-            batch = _moved(data.collate(self.pairs, mine), self.device)
+            batch = data.collate(self.pairs, mine).to(self.device)
             passes = range(self.criterion.passes)
             outputs = [self.output(batch, index + pieces * number) for number in passes]
             sums = self.criterion(outputs, batch)
@@ -317,7 +317,7 @@ def nats(
     loss = losses.CrossEntropy()
     nats = np.zeros(len(pairs))
     for rows in data.plan(pairs, seed=0, epoch=0, tokens=tokens):  # by length: little padding
-        batch = _moved(data.collate(pairs, rows), device)
+        batch = data.collate(pairs, rows).to(device)
         nats[rows] = loss(model(batch), batch).double().cpu().numpy()
     model.train(training)
     return nats, pairs.target.lengths + 1
@@ -364,11 +364,3 @@ def check_precision(precision: Precision, device: torch.device) -> None:
         raise ValueError(
             f"bfloat16 does not work on this {device.type}; use training.precision=float32"
         )
-
-
-def _moved(batch: Batch, device: torch.device) -> Batch:
-    if device.type == "cpu":
-        return batch
-    names = ("source", "source_mask", "target", "target_mask", "weight")
-    tensors = {name: getattr(batch, name).to(device, non_blocking=True) for name in names}
-    return Batch(index=batch.index, **tensors)

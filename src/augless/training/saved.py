@@ -76,49 +76,6 @@ class State(Knobs):
     epoch: Annotated[Span, "since the epoch began"]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Kept(Knobs):
-    """What is known of the model that a run kept."""
-
-    step: Annotated[int, "after which it was kept", Within(0, _LARGEST_COUNT)]
-    epoch: Annotated[int, "after which it was kept", Within(0, _LARGEST_COUNT)]
-    scores: Annotated[dict[str, float | None], "on the validation set"]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Spent(Knobs):
-    """What something took that was needed before training."""
-
-    seconds: Annotated[float, "that it took", Within(0, 1e12)]
-    samples: Annotated[int, "pairs or texts that it saw", Within(0, _LARGEST_COUNT)]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Outcome(Knobs):
-    """What result.json of a training says."""
-
-    steps: Annotated[int, "optimiser steps", Within(0, _LARGEST_COUNT)]
-    epochs: Annotated[int, "passes over the training pairs", Within(0, _LARGEST_COUNT)]
-    samples: Annotated[int, "pairs that were seen", Within(0, _LARGEST_COUNT)]
-    tokens: Annotated[int, "target tokens that were seen", Within(0, _LARGEST_COUNT)]
-    seconds: Annotated[float, "that it took", Within(0, 1e12)]
-    best: Annotated[Kept, "the model that was kept"]
-    needed: Annotated[dict[str, Spent], "what was done before training, such as augmentation"] = (
-        field(default_factory=dict)
-    )
-
-
-def outcome(run: runs.Run) -> Outcome | None:
-    """Return how a training ended, or None if it has not."""
-    if (said := run.result) is None:
-        return None
-    try:
-        return knobs.build(Outcome, said)
-    except knobs.BadKnob as error:
-        reason = " ".join(str(error).split())[:300]
-        raise runs.BadRun(f"{run.folder}: result.json is not ours: {reason}") from None
-
-
 def read(checkpoint: runs.Checkpoint, criterion: Criterion) -> State:
     """Check what a checkpoint says, and give the terms their part; `runs.BadRun` says what not."""
     try:

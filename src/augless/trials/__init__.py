@@ -12,10 +12,10 @@ decoded once by each final run.
 """
 
 from augless.errors import Failure
-from augless.trials.facts import Attempt, Choice, Logged, Result, Score, TermLog
+from augless.trials.facts import Attempt, Choice, Logged, Score, TermLog
 from augless.trials.forecast import Forecast, Measured, forecast
 from augless.trials.graph import Job
-from augless.trials.ownfiles import monolingual, own
+from augless.trials.ownfiles import languages_of, monolingual, name_of, own
 from augless.trials.plans import BadPlan, Base, Method, Plan, Range, shipped
 from augless.trials.records import BadRecord, Entry, Record, Trial
 from augless.trials.running import Running, Status, collect, run
@@ -40,7 +40,6 @@ __all__ = [
     "Plan",
     "Range",
     "Record",
-    "Result",
     "Row",
     "Running",
     "Score",
@@ -51,7 +50,9 @@ __all__ = [
     "alarm",
     "collect",
     "forecast",
+    "languages_of",
     "monolingual",
+    "name_of",
     "own",
     "run",
     "shipped",

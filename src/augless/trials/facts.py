@@ -1,8 +1,6 @@
 """What is known of a run, typed: its scores, its log, its terms, what tuning chose.
 
-A dataclass here is also the schema of what is read from a file: `parsed` checks every key and type
-and says in one line what is wrong. Keys that it does not know are ignored, so that older and newer
-files can be read.
+A dataclass here is also the schema of what is read from a file; see `runs.outcomes`.
 """
 
 from __future__ import annotations
@@ -11,32 +9,19 @@ import math
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal
 
 import pydantic
 
 from augless.errors import Failure
+from augless.runs.outcomes import Count, Number, Spent, parsed
 
-Kind = TypeVar("Kind")
 Values = dict[str, Any]
 """dotted key of a recipe -> value; a table that has a name stands for a whole choice"""
 
 LOSS = "loss"
 """what tuning chooses by unless a metric is asked for: nats per sentence of the validation set,
 never weighted; unlike perplexity it is comparable between vocabularies"""
-
-LARGEST = 1e15
-"""a number beyond it counts as not finite: sums and squares of it would not be"""
-
-
-def _usable(value: float | None) -> float | None:
-    return value if value is not None and abs(value) <= LARGEST else None
-
-
-Number = Annotated[float | None, pydantic.AfterValidator(_usable)]
-"""None where it is not known or not finite"""
-Count = Annotated[int, pydantic.Field(ge=0, lt=2**63)]
-Seconds = Annotated[float, pydantic.Field(ge=0, le=LARGEST)]
 
 
 @dataclass(frozen=True)
@@ -105,41 +90,6 @@ class Logged:
     def term(self, place: int) -> TermLog:
         """Return what was logged of a term, nothing if it was not there."""
         return self.terms[place] if place < len(self.terms) else TermLog()
-
-
-@dataclass(frozen=True, kw_only=True)
-class Spent:
-    """What work took."""
-
-    seconds: Seconds = 0.0
-    samples: Count = 0
-    """that training saw"""
-
-    def __add__(self, other: Spent) -> Spent:
-        return Spent(seconds=self.seconds + other.seconds, samples=self.samples + other.samples)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Best:
-    """The model that a run kept."""
-
-    step: Count = 0
-    epoch: Count = 0
-    scores: dict[str, Number] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Result(Spent):
-    """What a finished run took."""
-
-    steps: Count = 0
-    epochs: Count = 0
-    tokens: Count = 0
-    best: Best = field(default_factory=Best)
-    needed: Annotated[dict[str, Spent], pydantic.Field(max_length=100)] = field(
-        default_factory=dict
-    )
-    """what was done before training, by what it was, such as `following.REWRITING`"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -220,17 +170,20 @@ class Choice:
         return {**chosen, "by": self.by, "seeds": self.seeds, "tried": tried}
 
 
+NOTHING = Spent()
+
+
 @dataclass(frozen=True, kw_only=True)
 class Cost:
     """What a method took on a corpus, with all that it needs; each piece of work counts once."""
 
-    own: Spent = Spent()
+    own: Spent = NOTHING
     """training its final runs"""
-    prepare: Spent = Spent()
-    augment: Spent = Spent()
-    tune: Spent = Spent()
+    prepare: Spent = NOTHING
+    augment: Spent = NOTHING
+    tune: Spent = NOTHING
     """training what tuning tried, for itself or for the method that it matches"""
-    train: Spent = Spent()
+    train: Spent = NOTHING
     """training other models that it needs"""
 
     @property
@@ -268,25 +221,6 @@ def _component(recipe: Mapping[str, Any], prefix: str, default: Component) -> Co
     knobs = {k.removeprefix(prefix): v for k, v in recipe.items() if k.startswith(prefix)}
     name = knobs.pop("name", None)
     return default if name is None else Component(str(name), knobs)
-
-
-_ADAPTERS: dict[Any, pydantic.TypeAdapter[Any]] = {}
-
-
-def parsed(kind: type[Kind], content: Any) -> Kind:
-    """Check what a file says, as JSON's values or as its text, against a schema; one line."""
-    if kind not in _ADAPTERS:
-        _ADAPTERS[kind] = pydantic.TypeAdapter(kind)  # slow to make
-    adapter: pydantic.TypeAdapter[Kind] = _ADAPTERS[kind]
-    try:
-        if isinstance(content, bytes):
-            return adapter.validate_json(content, strict=True)
-        return adapter.validate_python(content)
-    except pydantic.ValidationError as error:
-        first = error.errors(include_url=False, include_input=False, include_context=False)[0]
-        where = ".".join(map(str, first["loc"]))[:80]
-        said = first["msg"][:1].lower() + first["msg"][1:]
-        raise ValueError(f"{where}: {said}" if where else said) from None
 
 
 def history_of(entries: Iterable[Mapping[str, Any]]) -> tuple[Logged, ...]:

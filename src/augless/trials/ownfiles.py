@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import hashlib
+import os
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from augless import data, recipes
+from augless.corpora.reading import COMPRESSED
 from augless.trials import spelling
 from augless.trials.plans import KEYS, OWN, BadPlan, Plan, Space
 
@@ -77,6 +81,22 @@ def own(
     whole = replace(base, overrides=base.overrides | suggested)
     spaces = {method: _rates(space, rate) for method, space in plan.tune.items()}
     return replace(plan, recipes=plan.recipes | {label: whole}, tune=spaces)
+
+
+def languages_of(paths: Sequence[Path]) -> list[str]:
+    """Return what the names of two files say of their languages, such as de of train.de.gz."""
+    named = [path.with_suffix("") if path.suffix in COMPRESSED else path for path in paths]
+    endings = [path.suffix.removeprefix(".") or "text" for path in named]
+    # Of a.src.txt and a.tgt.txt they say nothing.
+    return endings if len({*endings}) == len(endings) else ["source", "target"]
+
+
+def name_of(files: Mapping[str, Sequence[Path]], *, quick: bool = False) -> str:
+    """Return the name of a trial on somebody's own files: that of their folder, and a digest."""
+    home = re.sub(r"[^\w-]+", "-", files["train"][0].absolute().parent.name).strip("-") or "own"
+    paths = [os.fsencode(path.absolute()) for pair in files.values() for path in pair]
+    digest = hashlib.sha256(bytes(1).join(paths)).hexdigest()[:6]
+    return f"{home}-quick-{digest}" if quick else f"{home}-{digest}"
 
 
 def monolingual(languages: Iterable[str]) -> bool:

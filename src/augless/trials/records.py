@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 
 from augless import metrics, runs, storage
 from augless.errors import Failure
+from augless.runs import outcomes
 from augless.trials import facts
 from augless.trials.layout import Layout
 from augless.trials.spelling import shortened
@@ -58,13 +59,13 @@ class Facts:
     """the recipe's"""
     recipe: dict[str, pydantic.JsonValue]
     """dotted key -> value"""
-    seed: facts.Count
+    seed: outcomes.Count
     corpus: str
     """fingerprint of the prepared corpus"""
     versions: dict[str, str]
     command: str
     """how to repeat it"""
-    result: facts.Result
+    result: runs.Outcome
     scores: facts.Scores
     history: tuple[facts.Logged, ...]
     """what was logged: every epoch, and at most about 200 intervals"""
@@ -163,7 +164,7 @@ class Record(Facts):
                 raise BadRecord(f"{_RECORD} is not what was written")
             if not isinstance(digest, str) or not re.fullmatch("[0-9a-f]{64}", digest):
                 raise BadRecord("it has no SHA-256 of its statistics")
-            said = facts.parsed(Facts, raw)
+            said = outcomes.parsed(Facts, raw)
             tensors = storage.read(folder / _statistics(digest), _LARGEST)
             if storage.digest(tensors) != digest:
                 raise BadRecord(f"{_statistics(digest)} is not what was written")
@@ -206,7 +207,7 @@ class Records:
         return self._known[identifier]
 
     def forget(self, identifier: str | None) -> None:
-        """Look for a record anew when it is asked for: its run has just been scored."""
+        """Look for a record again when it is asked for: its run has just been scored."""
         self._known.pop(identifier or "", None)
 
     @functools.cached_property
@@ -349,7 +350,7 @@ def _checked(
     if uneven := [split for split, sizes in rows.items() if len(sizes) > 1]:
         raise BadRecord(f"the statistics of {uneven[0][:80]!r} are not all of as many sentences")
     # All are counts or nats; cross-entropies of nearly 0 may be rounded to less.
-    fine = {name: ((t >= -1e-6) & (t <= facts.LARGEST**3)).all() for name, t in tables.items()}
+    fine = {name: ((t >= -1e-6) & (t <= outcomes.LARGEST**3)).all() for name, t in tables.items()}
     return {name: table for name, table in tables.items() if fine[name]}
 
 

@@ -15,11 +15,11 @@ from augless.trials.facts import Attempt, Values
 from augless.trials.plans import BadPlan, Plan, Range
 from augless.trials.spelling import literal
 
-Told = Callable[[Values], Attempt | None]
+Results = Callable[[Values], Attempt | None]
 """point -> what came of it, None while that is not known"""
 
 
-def points_of(plan: Plan, corpus: str, method: str, told: Told) -> list[Values]:
+def points_of(plan: Plan, corpus: str, method: str, results: Results) -> list[Values]:
     """List the combinations that a method tries, as far as they are decided by now.
 
     A search draws the first blindly: they need no scores and can all be run at once. Each later one
@@ -42,7 +42,7 @@ def points_of(plan: Plan, corpus: str, method: str, told: Told) -> list[Values]:
         place = [corpus, method, len(points)]
         drawn.append(_proposed(json.dumps([choices, plan.chooses_highest, place, blind, seen])))
         points.append({key: _value(space[key], value) for key, value in drawn[-1].items()})
-        if len(scores) == len(points) - 1 and (attempt := told(points[-1])) is not None:
+        if len(scores) == len(points) - 1 and (attempt := results(points[-1])) is not None:
             scores.append(attempt.score)
     return points
 

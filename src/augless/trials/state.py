@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING
 
 from augless import corpora, runs, storage
 from augless.errors import BAD_DATA, BUG, Failure, code_of
+from augless.runs import Spent, outcomes
 from augless.trials import facts, graph
-from augless.trials.facts import Attempt, Choice, Cost, Spent, Values
+from augless.trials.facts import Attempt, Choice, Cost, Values
 from augless.trials.graph import Job
 from augless.trials.layout import Layout
 from augless.trials.plans import Plan
@@ -35,9 +36,9 @@ class Corpus:
     fingerprint: str
     folder: str = ""
     """its name among the prepared"""
-    pairs: facts.Count = 0
+    pairs: outcomes.Count = 0
     """of training"""
-    seconds: facts.Seconds = 0.0
+    seconds: outcomes.Seconds = 0.0
     """that preparing it took when it was prepared first"""
     here: bool = True
     """False where its files are gone, and it is known from records"""
@@ -114,11 +115,10 @@ class State:
         identifier = self.identifier(job)
         return identifier is not None and self.layout.made(identifier).is_file()
 
-    def result(self, job: Job) -> facts.Result | None:
-        """Return what training a run took, if it is finished and here."""
+    def outcome(self, job: Job) -> runs.Outcome | None:
+        """Return how training a run ended, if it has and is here."""
         try:
-            result = runs.Run.open(self.folder(job)).result
-            return None if result is None else facts.parsed(facts.Result, result)
+            return runs.outcome(runs.Run.open(self.folder(job)))
         except (OSError, ValueError):
             return None
 
@@ -141,7 +141,7 @@ class State:
         if key not in self.failures and not self.retry:
             with contextlib.suppress(OSError, ValueError):
                 path = self.layout.failure(key)
-                self.failures[key] = facts.parsed(Failure, storage.read(path, 1 << 16))
+                self.failures[key] = outcomes.parsed(Failure, storage.read(path, 1 << 16))
         return self.failures.get(key)
 
     def ready(self, wanted: Iterable[Job]) -> dict[str, Job]:
@@ -344,13 +344,13 @@ class State:
                 count("prepare", self.key(job), Spent(seconds=known.seconds))
             elif job.kind == "train" and not job.need:
                 record = self.records.of(self.identifier(job))
-                result = record.result if record else self.result(job) or facts.Result()
-                count("own" if job.purpose == "final" else "tune", self.key(job), result)
-                for part, key, spent in self._needed(job, result):
+                ended = record.result if record else self.outcome(job) or runs.Outcome()
+                count("own" if job.purpose == "final" else "tune", self.key(job), ended)
+                for part, key, spent in self._needed(job, ended):
                     count(part, key, spent)
         return Cost(**parts)
 
-    def _needed(self, run: Job, result: facts.Result) -> Iterator[tuple[str, str | None, Spent]]:
+    def _needed(self, run: Job, ended: runs.Outcome) -> Iterator[tuple[str, str | None, Spent]]:
         """Yield what was done before training: which part of a cost it is, its key, its cost."""
         from augless.recipes import following
 
@@ -359,9 +359,9 @@ class State:
                 continue
             key = self.key(made)
             trains = {need.need: self.key(need) for need in made.needs if need.kind == "train"}
-            for what, spent in result.needed.items():
+            for what, spent in ended.needed.items():
                 if what in trains:
-                    # A corpus turned round is not known where it was never prepared.
+                    # A corpus with its sides swapped is not known where it was never prepared.
                     yield "train", trains[what] or f"{key}, {what}", spent
                 elif what == following.REWRITING:  # it trains nothing
                     yield "augment", f"{key}, {what}", Spent(seconds=spent.seconds)
@@ -372,7 +372,7 @@ class State:
 DONE: dict[graph.Kind, Callable[[State, Job], bool]] = {
     "prepare": State.prepared,
     "augment": State.augmented,
-    "train": lambda state, job: state.result(job) is not None,
+    "train": lambda state, job: state.outcome(job) is not None,
     "score": lambda state, job: state.record(job) is not None,
 }
 """kind of job -> whether its work is there"""
@@ -413,6 +413,6 @@ def _missing(job: Job) -> Failure:
 def _remembered(layout: Layout) -> dict[str, Corpus]:
     """Return what was prepared here before."""
     try:
-        return facts.parsed(dict[str, Corpus], storage.read(layout.corpora, 1 << 26))
+        return outcomes.parsed(dict[str, Corpus], storage.read(layout.corpora, 1 << 26))
     except (OSError, ValueError):
         return {}

@@ -28,18 +28,13 @@ Key = tuple[str, str]
 Done = Mapping[Key, Mapping[int, Record]]
 """... -> seed -> record"""
 
-LEVEL = 0.05
-"""at which differences are claimed"""
-POWER = 0.8
-"""of minimum detectable effects"""
-
 
 @dataclass(frozen=True, kw_only=True)
 class Contrast:
     """A method beside another one, on a corpus or over several."""
 
     test: metrics.Difference
-    """corrected for the contrasts that it was found among"""
+    """corrected for the contrasts that it is one of"""
     seeds: tuple[float, ...] = ()
     """the difference of each seed; none over several corpora"""
     corpora: int = 1
@@ -59,18 +54,18 @@ class Contrast:
 
     @property
     def corrected_p(self) -> float:
-        """Its p, corrected for the contrasts that it was found among."""
+        """Its p, corrected for the contrasts that it is one of."""
         return self.test.corrected_p
 
     @property
     def of_methods(self) -> bool:
         """Whether it is about methods; one seed is about two models."""
-        return self.test.test != "sentences"
+        return self.test.of_methods
 
     @property
     def claimed(self) -> bool:
         """Whether a difference of the methods may be claimed."""
-        return self.of_methods and not self.fault and self.corrected_p < LEVEL
+        return self.test.claimed and not self.fault
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -233,9 +228,7 @@ def _compared(
                 # Those that were scored in the same way, on as many sentences, share the model.
                 systems = {m: whole[c, m] for (c, m), w in ways.items() if c == corpus and w == way}
                 apart = {m for m in systems if _augmented(done[corpus, m].values())}
-                tests[other] = metrics.compare(
-                    systems, other, apart=apart, alpha=LEVEL, power=POWER, resamples=resamples
-                )
+                tests[other] = metrics.compare(systems, other, apart=apart, resamples=resamples)
             contrasts[side, corpus, method] = _contrast(
                 tests[other][method],
                 whole[corpus, method],
@@ -288,7 +281,7 @@ def _corrected(
 
 def _family(contrasts: Mapping[Name, Contrast], first: Sequence[Name]) -> dict[Name, Contrast]:
     tests = {key: one.test for key, one in contrasts.items()}
-    corrected = metrics.corrected(tests, first=first, alpha=LEVEL, power=POWER)
+    corrected = metrics.corrected(tests, first=first)
     return {key: replace(one, test=corrected[key]) for key, one in contrasts.items()}
 
 
@@ -296,9 +289,9 @@ def _pooled(parts: Sequence[Contrast]) -> Contrast:
     if len(parts) == 1:
         return parts[0]
     tests = [one.test for one in parts]
-    test = metrics.mean_difference(tests, alpha=LEVEL, power=POWER)
+    test = metrics.mean_difference(tests)
     # Choice: of two corpora nobody learns how corpora vary.
-    likely = metrics.random_effects(tests, alpha=LEVEL, power=POWER) if len(tests) > 2 else None
+    likely = metrics.random_effects(tests) if len(tests) > 2 else None
     if not all(one.of_methods for one in parts):
         test = replace(test, test="sentences")
     return Contrast(
@@ -333,8 +326,6 @@ def _needed(plan: Plan, rows: Sequence[Row]) -> dict[str, Needed]:
             max(0.0, one.test.deviation**2 - shared) * seeds / 2,
             1 + round(one.test.degrees / (seeds - 1)),
             sentence_variance=shared,
-            alpha=LEVEL,
-            power=POWER,
         )
         needed[corpus] = Needed(effect=effect, seeds=count)
     return needed

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from augless import data, metrics, runs, storage
+from augless.runs import outcomes
 from augless.trials import facts, graph, records, state
 from augless.trials.layout import Layout
 from augless.trials.pool import GRACE, Stop, Stopped
@@ -127,6 +128,8 @@ def score(order: Order, stop: Stop) -> None:
 
     layout, job = order.layout, order.job
     run = runs.Run.open(order.folder)
+    ended = runs.outcome(run)
+    assert ended is not None  # a score needs a trained run
     prepared = following.prepare(job.resolved, order.place(stop))
     writer = following.writer(run.folder, order.device)
     target = prepared.codecs[1]
@@ -163,10 +166,10 @@ def score(order: Order, stop: Stop) -> None:
         recipe=graph.settled(job.resolved),
         seed=job.seed,
         corpus=prepared.fingerprint,
-        inputs=facts.parsed(tuple[facts.Input, ...], prepared.manifest["inputs"]),
+        inputs=outcomes.parsed(tuple[facts.Input, ...], prepared.manifest["inputs"]),
         versions={key: str(value) for key, value in run.versions.items()},
         command=f"{job.portable} --threads {order.threads} --device {order.device}",
-        result=facts.parsed(facts.Result, run.result),
+        result=ended,
         scores=scores,
         statistics=statistics,
         history=thinned(facts.history_of(run.metrics())),

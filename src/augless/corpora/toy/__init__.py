@@ -27,7 +27,8 @@ class Toy(Corpus):
 
     licence: ClassVar[str] = "Apache-2.0, as this package"
 
-    def _pairs(self, split: str, tally: Tally) -> Iterator[Pair]:
+    def stream(self, split: str, tally: Tally) -> Iterator[Pair]:
+        """Stream the pairs of a split."""
         turned = self.languages[0] != type(self).languages[0]
         sizes = {"test": self.test, "valid": self.valid, "train": self.train}
         source = self._distinct(sizes)
