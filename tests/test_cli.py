@@ -12,6 +12,7 @@ import typer
 from typer.testing import CliRunner
 
 from augless.cli import options
+from augless.cli import training as verb
 from augless.knobs import AtLeast, Within
 from support import augless, on_a_terminal, own_files
 
@@ -221,3 +222,18 @@ def test_no_connection_is_attempted(tmp_path):
         [sys.executable, "-c", blocker], cwd=tmp_path, capture_output=True, text=True
     )
     assert done.returncode == 0, done.stderr
+
+
+def test_a_line_of_training_says_what_each_term_makes_of_the_gradient_and_what_was_clipped():
+    term = {"loss": 60.0, "weight": 1.0, "gradient_share": 0.997}
+    record = {"kind": "interval", "epoch": 1, "step": 20, "rate": 1.0, "gradient_norm": 7.0}
+    record |= {"tokens_per_second": 900.0, "clipped": 0.75}
+    two = verb.line(record | {"terms": [term, term | {"loss": 0.9, "gradient_share": 0.003}]})
+    assert "99.70% of the gradient" in two and "0.30% of the gradient" in two
+    assert "75% of steps clipped" in two
+    one = verb.line(record | {"terms": [term]})
+    assert "of the gradient" not in one and "75% of steps clipped" in one
+    unknown = verb.line(record | {"terms": [term | {"gradient_share": None}] * 2})
+    assert "of the gradient" not in unknown
+    done = record | {"kind": "epoch", "scores": {"loss": 2.0}, "terms": [term]}
+    assert verb.line(done).endswith("75% of steps clipped; validation: loss 2 per token")

@@ -155,12 +155,25 @@ def test_the_page_says_how_strong_each_treatment_was(page, gathered):
     lines = list(csv.DictReader(io.StringIO(reports.csv(gathered))))
     row = next(r for r in lines if (r["method"], r["metric"]) == ("linear", "bleu"))
     assert float(row["spread"]) == strong.spread and float(row["clipped"]) == 0.125
+    assert float(row["gradient_share_1"]) == 1.0 and "gradient_share_2" not in row
     first = study.row("linear").records[1]
     silent = [
         dataclasses.replace(e, clipped=None, terms=(trials.TermLog(),)) for e in first.history
     ]
     none = evidence.treatment_of([dataclasses.replace(first, history=tuple(silent))])
     assert not none.known and (none.spread, none.shares, none.clipped) == (None, (None,), None)
+
+
+def test_a_spreadsheet_has_the_share_of_every_term_in_the_gradient(gathered):
+    study = gathered.studies[0]
+    shared = evidence.Treatment(shares=(0.75, 0.25), clipped=0.5)
+    rows = [dataclasses.replace(r, treatment=shared) if r.weighs else r for r in study.rows]
+    two = dataclasses.replace(study, rows=rows)
+    written = reports.csv(dataclasses.replace(gathered, studies=(two,)))
+    lines = {row["method"]: row for row in csv.DictReader(io.StringIO(written))}
+    names = ("gradient_share_1", "gradient_share_2", "clipped")
+    assert [lines["linear"][name] for name in names] == ["0.75", "0.25", "0.5"]
+    assert [lines["plain"][name] for name in names] == ["1.0", "", "0.125"]
 
 
 def test_the_page_is_one_file_without_network_whose_one_script_is_ours(page):

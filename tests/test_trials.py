@@ -768,8 +768,31 @@ def test_combinations_are_all_products():
     assert len(plan.points("exponential")) == len(plan.points("plain")) == plan.budget == 4
     assert plan.points("exponential")[1] == {
         "training.optimizer.rate": 0.75,
-        "terms.0.weighting.strength": 8.0,
+        "terms.0.weighting.radius": 4.0,
     }
+
+
+@pytest.mark.parametrize("name", [n for n in trials.shipped() if n != "figure3"] + ["own"])
+@pytest.mark.parametrize("small", [False, True])
+def test_shipped_plans_reach_doses_that_matter(name, small):
+    given = ["recipes.files.corpus.train=['a.de','a.en']"] if name == "own" else []
+    plan = trials.Plan.load(name, given, small=small)
+    laws = 0
+    for method in plan.tune:
+        points = plan.points(method)
+        recipe = graph.run(plan, next(iter(plan.recipes)), method, 1, points[-1]).resolved.recipe
+        for i, term in enumerate(recipe.terms):
+            if type(term.weighting).__name__ != "Exponential":
+                continue
+            laws += 1
+            assert term.weighting.normalise == "running-mean" and term.weighting.strength == 8.0
+            radii = {point.get(f"terms.{i}.weighting.radius") for point in points}
+            # The demo and the tables' small scale have no time for the radius.
+            assert radii == ({0.25, 4.0} if radii != {None} else radii)
+            assert radii != {None} or name == "demo" or (small and name.startswith("table"))
+    assert laws
+    assert plan.baseline in plan.tune, "plain is tuned too, as hard as all, which a plan checks"
+    assert plan.tuning_seeds == (1 if small or name == "demo" else 2)
 
 
 def test_an_own_plan_has_multiples_of_the_suggested_rate_and_says_what_was_suggested(tmp_path):

@@ -100,10 +100,8 @@ def _said(trained: runs.Run, result: runs.Outcome, settings: training.Settings) 
 def line(record: Mapping[str, Any]) -> str:
     """Say a record in one line."""
     where = f"epoch {record['epoch']} step {record['step']:,}"
-    terms = ", ".join(
-        f"loss {term['loss']:.4g} per sentence, weight {term['weight']:.3f}"
-        for term in record["terms"]
-    )
+    terms = ", ".join(_term(term, len(record["terms"])) for term in record["terms"])
+    terms += f", {record['clipped']:.0%} of steps clipped"
     if record["kind"] == "epoch":
         units = {"loss": " per token"}
         scores = ", ".join(
@@ -113,3 +111,9 @@ def line(record: Mapping[str, Any]) -> str:
     speed = f"{record['tokens_per_second']:,.0f} tokens/s"
     norm = f"gradient {record['gradient_norm']:.3g}"
     return f"{where}: {terms}, rate {record['rate']:.3g}, {norm}, {speed}"
+
+
+def _term(term: Mapping[str, Any], terms: int) -> str:
+    said = f"loss {term['loss']:.4g} per sentence, weight {term['weight']:.3f}"
+    share = term["gradient_share"]
+    return f"{said}, {share:.2%} of the gradient" if share is not None and terms > 1 else said

@@ -220,6 +220,8 @@ def _overall(evidence: Evidence, contrast: trials.Contrast | None) -> dict[str, 
 def csv(evidence: Evidence) -> str:
     """Write all numbers, unrounded, a row per corpus, method and metric."""
     whole, lines = summary(evidence), []
+    treated = [row.treatment for study in evidence.studies for row in study.rows]
+    terms = max((len(one.shares) for one in treated), default=0)
     for corpus, rows in whole["corpora"].items():
         for method, row in rows.items():
             for metric, score in row["scores"].items():
@@ -231,8 +233,7 @@ def csv(evidence: Evidence) -> str:
                 line |= _tested(row if metric == whole["metric"] else {})
                 line |= {key: row.get(key) for key in ("seconds", "tuning_seconds", "samples")}
                 line |= _spent(row.get("cost") or {})
-                treatment = row.get("treatment") or {}
-                line |= {key: treatment.get(key) for key in _TREATMENT}
+                line |= _treated(row.get("treatment") or {}, terms)
                 failed = [f"seed {seed}: {why}" for seed, why in row.get("failures", {}).items()]
                 line["failures"] = "; ".join([*failed, *row.get("tuning_failures", [])])
                 lines.append({key: _literal(value) for key, value in line.items()})
@@ -249,6 +250,13 @@ def _tested(row: Mapping[str, Any]) -> dict[str, Any]:
     return {
         f"{name}_{side}": (row.get(side) or {}).get(name) for side in SIDES for name in names[side]
     }
+
+
+def _treated(treatment: Mapping[str, Any], terms: int) -> dict[str, Any]:
+    """Name how strong a treatment was; terms are counted from 1, as on the page."""
+    shares = dict(enumerate(treatment.get("shares", ()), 1))
+    named = {f"gradient_share_{n}": shares.get(n) for n in range(1, terms + 1)}
+    return {key: treatment.get(key) for key in _TREATMENT} | named
 
 
 def _spent(cost: Mapping[str, Any]) -> dict[str, Any]:
