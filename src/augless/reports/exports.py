@@ -58,7 +58,7 @@ def _below(table: tables.Table) -> Iterator[str]:
     for k, heading in enumerate(table.head[1:]):
         small = {line.name: line.cells[k].small for line in table.lines}
         if listed := [f"{name} ({', '.join(parts)})" for name, parts in small.items() if parts]:
-            yield f"{heading.capitalize()}: {', '.join(listed)}."
+            yield f"{heading[:1].upper()}{heading[1:]}: {', '.join(listed)}."
 
 
 def _all(evidence: Evidence) -> list[tables.Table]:
