@@ -257,11 +257,6 @@ class _Job:
             if split == "train":
                 lines = itertools.chain(lines, self._made(whole, files, tally))
             files[f"{split}.jsonl"] = folders.write(whole / f"{split}.jsonl", lines)
-        if pairs and not tally.made:
-            raise BadAugmentation(
-                f"none of {tally.left_out:,} pairs could be made: every text came back empty, cut "
-                "off or too long\ntry the model on a sentence by hand; it may be of another kind"
-            )
         manifest = {
             "format": folders.FORMAT,
             "fingerprint": self.fingerprint,

@@ -136,7 +136,10 @@ def summary(made: augmentation.Augmented, command: str) -> str:
     if "requests" in manifest:
         lines.append(f"requests to the endpoint: {manifest['requests']:,}")
     lines.append(f"time spent rewriting: {manifest['seconds']:,.1f} s")
-    return "\n".join([*lines, f"train on it: {command}", str(made.folder)])
+    further = f"train on it: {command}"
+    if pairs["left_out"] and not pairs["made"]:
+        further = "no pair could be made: the model left every text empty, or unfinished"
+    return "\n".join([*lines, further, str(made.folder)])
 
 
 def _command(made: augmentation.Augmented, recipe: str, resolved: recipes.Resolved[Recipe]) -> str:
