@@ -92,13 +92,18 @@ def test_a_killed_prepare_leaves_nothing_half_made(tmp_path):
         f"data.prepare(corpus, data.Settings(), {str(tmp_path)!r}, name='toy')\n"
     )
     command = [sys.executable, "-c", script]
-    for delay in (0.3, 0.8, 1.2, 1.6, 2.0):
+    landed = 0
+    for delay in (0.0, 0.1, 0.3, 0.6):
+        before = {*tmp_path.iterdir()}
         process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
+        while {*tmp_path.iterdir()} <= before and process.poll() is None:
+            time.sleep(0.01)  # until it has begun to write
         time.sleep(delay)
         process.send_signal(signal.SIGKILL)
-        process.wait()
+        landed += process.wait() == -signal.SIGKILL
         for folder in tmp_path.glob("toy-*"):
             data.Prepared.open(folder).verify()
+    assert landed
     subprocess.run(command, check=True)
     (folder,) = tmp_path.iterdir()  # and what the killed ones wrote is gone
     data.Prepared.open(folder).verify()

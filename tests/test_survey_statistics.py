@@ -154,13 +154,17 @@ def test_many_items_are_tested_as_scipy_does_but_for_chance():
 def test_no_difference_at_all_has_p_one():
     assert inference.permutation_p(np.zeros(30)) == 1.0
     difference = inference.difference(np.full((2, 5, 2), 3.0), 1, 0, resamples=200)
-    assert (difference.value, difference.p, difference.smallest) == (0.0, 1.0, None)
+    assert (difference.value, difference.p, difference.minimum_detectable_effect) == (
+        0.0,
+        1.0,
+        None,
+    )
 
 
 def test_a_true_difference_is_found_and_its_size_is_in_the_interval():
     difference = inference.difference(cube(5, items=100, effect=0.4), 2, 0)
     assert difference.p < 0.001 and difference.low < 0.8 < difference.high
-    assert 0.05 < difference.smallest < difference.value
+    assert 0.05 < difference.minimum_detectable_effect < difference.value
 
 
 def test_systems_are_compared_item_by_item_where_an_annotator_rated_both():
@@ -281,7 +285,7 @@ def test_p_values_are_corrected_over_systems_and_scales_by_holm(made_survey):
     known = [row.difference for scored in counted.scales for row in scored.rows if row.difference]
     assert len(known) == 4
     expected = multitest.multipletests([one.p for one in known], method="holm")[1]
-    assert [one.holm_p for one in known] == pytest.approx(list(expected))
+    assert [one.corrected_p for one in known] == pytest.approx(list(expected))
 
 
 def test_the_same_ratings_give_the_same_tally_and_people_can_be_left_out(made_survey):

@@ -428,6 +428,11 @@ _LISTED: tuple[type[Metric], ...] = (
 METRICS: dict[str, type[Any]] = Choices({metric.name: metric for metric in _LISTED})
 
 
+def higher_is_better(name: str) -> bool:
+    """Tell the direction of what can choose a model: a metric, or the validation loss."""
+    return name != "loss" and bool(METRICS[name].higher_is_better)
+
+
 def made(name: str, **known: str) -> Metric:
     """Make a metric; of what is known of the texts, it takes what it has a knob for."""
     if name not in METRICS:

@@ -171,7 +171,7 @@ def train(
             trainer,
             run,
             validate=validation(recipe, prepared),
-            higher_is_better=higher_is_better(recipe.training.metric),
+            higher_is_better=metrics.higher_is_better(recipe.training.metric),
             stop=place.stop,
             needed=needed,
             on_record=boards.listener(run, place.on_record) if tensorboard else place.on_record,
@@ -387,11 +387,6 @@ def build(recipe: Generation, codecs: tuple[text.Codec, text.Codec]) -> models.M
         return recipe.model.build(len(source), len(target), seed=recipe.seed, shared=shared)
     except ValueError as error:
         raise BadRecipe(f"model: {error}") from None
-
-
-def higher_is_better(metric: str) -> bool:
-    """Tell the direction of a score that can choose the best model."""
-    return metric != "loss" and metrics.METRICS[metric].higher_is_better
 
 
 def generation_of(run: runs.Run, overrides: Sequence[str] = ()) -> Generation:

@@ -345,8 +345,8 @@ def _more_seeds(evidence: Evidence, contrast: trials.Contrast) -> Iterator[Comma
         unused = [seed for seed in range(1, 2 * MOST_SEEDS) if seed not in seeds]
         more = unused[: wanted - len(seeds)]
         line = _again(evidence, "seeds", f"[{','.join(map(str, seeds + more))}]")
-        seeds = "seed" if len(more) == 1 else "seeds"
-        yield Command(f"Train {len(more)} more {seeds}; what is done counts", line)
+        word = "seed" if len(more) == 1 else "seeds"
+        yield Command(f"Train {len(more)} more {word}; what is done counts", line)
 
 
 def _again(evidence: Evidence, key: str, value: str) -> str:

@@ -86,20 +86,20 @@ def _sample(tally: Tally) -> list[Question]:
 
 def _power(tally: Tally) -> str:
     known = [
-        f"{scored.scale} {apart.smallest:.2f}"
+        f"{scored.scale} {apart.minimum_detectable_effect:.2f}"
         for scored in tally.scales
         for apart in [
             max(
                 (
                     row.difference
                     for row in scored.rows
-                    if row.difference and row.difference.smallest
+                    if row.difference and row.difference.minimum_detectable_effect
                 ),
-                key=lambda one: one.smallest or 0.0,
+                key=lambda one: one.minimum_detectable_effect or 0.0,
                 default=None,
             )
         ]
-        if apart is not None and apart.smallest is not None
+        if apart is not None and apart.minimum_detectable_effect is not None
     ]
     if not known:
         return OPEN

@@ -213,8 +213,10 @@ def _numbers(tally: Tally, scored: Scored) -> Iterator[list[str]]:
                 f"{apart.value:+.3f}{MARK if row.claimed else ''}",
                 _range(apart.low, apart.high),
                 f"{apart.p:.4f}",
-                f"{apart.holm_p:.4f}",
-                "undefined" if apart.smallest is None else f"{apart.smallest:.2f}",
+                f"{apart.corrected_p:.4f}",
+                "undefined"
+                if apart.minimum_detectable_effect is None
+                else f"{apart.minimum_detectable_effect:.2f}",
             ]
         yield cells
 

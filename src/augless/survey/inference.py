@@ -47,9 +47,9 @@ class Difference:
     high: float | None
     p: float
     """two-sided, by permutation over items"""
-    holm_p: float
+    corrected_p: float
     """corrected for all comparisons of the survey: systems times scales"""
-    smallest: float | None
+    minimum_detectable_effect: float | None
     """minimum detectable effect: the true difference that four surveys of five would claim"""
     items: int
 
@@ -90,7 +90,7 @@ def difference(
 ) -> Difference | None:
     """Compare two systems; None where no annotator rated both of an item.
 
-    `holm_p` is the plain p: whoever has all the comparisons corrects them.
+    `corrected_p` is the plain p: whoever has all the comparisons corrects them.
     """
     per_item = paired(cube, system, baseline)
     if not len(per_item):
@@ -103,8 +103,8 @@ def difference(
         low=low,
         high=high,
         p=p,
-        holm_p=p,
-        smallest=_smallest(per_item, metrics.LEVEL / comparisons),
+        corrected_p=p,
+        minimum_detectable_effect=_minimum_detectable_effect(per_item, metrics.LEVEL / comparisons),
         items=len(per_item),
     )
 
@@ -185,7 +185,7 @@ def _freedom(ratings: Floats) -> float | None:
     return total**2 / sum(variance**2 / freedom for variance, freedom in parts)
 
 
-def _smallest(differences: Floats, level: float) -> float | None:
+def _minimum_detectable_effect(differences: Floats, level: float) -> float | None:
     """Give the smallest true mean that a t-test, much like a permutation test, finds."""
     from scipy import special  # late: help must be fast
 

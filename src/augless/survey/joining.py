@@ -164,7 +164,7 @@ def _scale(scored: Scored) -> dict[str, Any]:
                 "high": row.mean.high,
                 "count": row.mean.count,
                 "difference": apart.value if apart else None,
-                "p": apart.holm_p if apart else None,
+                "p": apart.corrected_p if apart else None,
                 "claimed": row.claimed,
             }
     return {

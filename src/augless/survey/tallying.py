@@ -38,7 +38,7 @@ class Row:
     @property
     def claimed(self) -> bool:
         """Whether the difference may be claimed."""
-        return self.difference is not None and self.difference.holm_p < metrics.LEVEL
+        return self.difference is not None and self.difference.corrected_p < metrics.LEVEL
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -203,7 +203,7 @@ def _corrected(scales: Sequence[Scored]) -> list[Scored]:
     for scored in scales:
         rows = [
             dataclasses.replace(
-                row, difference=dataclasses.replace(row.difference, holm_p=next(holm))
+                row, difference=dataclasses.replace(row.difference, corrected_p=next(holm))
             )
             if row.difference
             else row

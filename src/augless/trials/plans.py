@@ -228,7 +228,7 @@ class Plan(Knobs):
     @property
     def chooses_highest(self) -> bool:
         """Whether a combination with a higher score is the better one."""
-        return self.choose != LOSS and metrics.METRICS[self.choose].higher_is_better
+        return metrics.higher_is_better(self.choose)
 
     @property
     def chooses_by(self) -> str:
