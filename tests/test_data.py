@@ -87,24 +87,19 @@ def test_a_second_call_does_nothing_and_changed_inputs_are_noticed(tmp_path):
 
 def test_a_killed_prepare_leaves_nothing_half_made(tmp_path):
     script = (
+        "import os, signal, sys\n"
         "from augless import corpora, data\n"
-        "corpus = corpora.CORPORA['toy-de-en'](train=3000)\n"
-        f"data.prepare(corpus, data.Settings(), {str(tmp_path)!r}, name='toy')\n"
+        "corpus = corpora.CORPORA['toy-de-en'](train=300, valid=20, test=20)\n"
+        "def progress(stage, *_):\n"
+        "    if stage == sys.argv[1]: os.kill(os.getpid(), signal.SIGKILL)\n"
+        f"data.prepare(corpus, data.Settings(), {str(tmp_path)!r}, name='toy', progress=progress)\n"
     )
     command = [sys.executable, "-c", script]
-    landed = 0
-    for delay in (0.0, 0.1, 0.3, 0.6):
-        before = {*tmp_path.iterdir()}
-        process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
-        while {*tmp_path.iterdir()} <= before and process.poll() is None:
-            time.sleep(0.01)  # until it has begun to write
-        time.sleep(delay)
-        process.send_signal(signal.SIGKILL)
-        landed += process.wait() == -signal.SIGKILL
-        for folder in tmp_path.glob("toy-*"):
-            data.Prepared.open(folder).verify()
-    assert landed
-    subprocess.run(command, check=True)
+    for stage in ("counting words", "learning the vocabulary", "writing train", "writing test"):
+        assert subprocess.run([*command, stage]).returncode == -signal.SIGKILL
+        assert not list(tmp_path.glob("toy-*")), "what is not whole has no name"
+    assert list(tmp_path.iterdir()), "and the last had written something"
+    subprocess.run([*command, "none"], check=True)
     (folder,) = tmp_path.iterdir()  # and what the killed ones wrote is gone
     data.Prepared.open(folder).verify()
 
