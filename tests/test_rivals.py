@@ -376,6 +376,8 @@ def test_rivals_join_a_trial_on_own_files(tmp_path):
     assert type(term.weighting).__name__ == "Focal" and term.weighting.gamma == 2.0
     assert term.weighed_by == "loss-per-token", "a whole sentence's probability is 0 to the focal"
     quick = trials.own(**files, languages=("de", "en"), rivals=True, quick=True)
+    rates = [space["training.optimizer.rate"] for space in quick.tune.values()]
+    assert len(rates) > 8 and all(one == rates[0] and len(one) == quick.budget for one in rates)
     assert {len(quick.points(method)) for method in quick.tune} == {2}
 
 

@@ -788,11 +788,19 @@ def test_shipped_plans_reach_doses_that_matter(name, small):
             assert term.weighting.normalise == "running-mean" and term.weighting.strength == 8.0
             radii = {point.get(f"terms.{i}.weighting.radius") for point in points}
             # The demo and what is small have no time for the radius.
-            assert radii == ({0.25, 4.0} if radii != {None} else radii)
-            assert radii != {None} or name == "demo" or (small and name != "figure2")
+            assert radii == {0.25, 4.0} or ((small or name == "demo") and len(radii) == 1)
     assert laws
     assert plan.baseline in plan.tune, "plain is tuned too, as hard as all, which a plan checks"
     assert plan.tuning_seeds == (1 if small or name == "demo" else 2)
+
+
+@pytest.mark.parametrize("name", [n for n in trials.shipped() if n != "figure3"])
+def test_at_small_scale_everything_tries_the_same_learning_rates(name):
+    plan = trials.Plan.load(name, small=True)
+    rates = plan.tune[plan.baseline]["training.optimizer.rate"]
+    assert len(rates) == plan.budget
+    for method, space in plan.tune.items():
+        assert space["training.optimizer.rate"] == rates, method
 
 
 def test_an_own_plan_has_multiples_of_the_suggested_rate_and_says_what_was_suggested(tmp_path):

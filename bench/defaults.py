@@ -1,0 +1,307 @@
+"""How good are the settings that augless suggests? Beside ten drawn at random, and JoeyNMT's own.
+
+    python bench/defaults.py --data FOLDER --languages de,en [--pairs 3000] [--held-out N]
+        [--seeds 5] [--draws 10] [--joey PYTHON] [--out trials]
+
+FOLDER holds train.de, valid.de, test.de and so on. Three things are trained, on one thread each:
+
+- what is suggested for so many pairs, with several seeds;
+- ten settings drawn around it (vocabulary, size of the model, dropout, label smoothing, learning
+  rate, batch, epochs), one seed each: a random search, which is longer than the suggestion in all;
+- with --joey, the Python of an environment that has `joeynmt==2.3.0`: its published settings for a
+  small corpus, a Transformer and a GRU, on the same ids, for as much processor time as the
+  suggestion took. It is stopped then, and its best model so far is taken.
+
+Printed is a table of test scores. What was trained before is found in --out, and not trained again.
+"""
+
+import argparse
+import json
+import os
+import random
+import resource
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+SUGGESTED = "suggested"
+METRICS = ["bleu", "chrf", "bits-per-token"]
+
+
+def main() -> None:
+    """Train what is missing, and print the table."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--languages", default="de,en")
+    parser.add_argument("--pairs", type=int, default=0)
+    parser.add_argument("--held-out", type=int, default=0)
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--draws", type=int, default=10)
+    parser.add_argument("--joey", type=Path)
+    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--out", type=Path, default=Path("trials"))
+    options = parser.parse_args()
+
+    corpus = {
+        "name": "files",
+        "path": str(options.data),
+        "languages": options.languages.split(","),
+        "sample": options.pairs,
+        "held_out": options.held_out,
+    }
+    name = f"{options.data.name}-{options.pairs or 'all'}"
+    seeds = [*range(1, options.seeds + 1)]
+    suggested = followed(plan(f"defaults-{name}", corpus, {SUGGESTED: {}}, seeds), options)
+    drawn = {str(k): draw(k, corpus) for k in range(1, options.draws + 1)}
+    searched = followed(plan(f"search-{name}", corpus, drawn, [1]), options) if drawn else None
+
+    print(f"\n## {name}\n\n| settings | seeds | " + " | ".join(METRICS) + " | seconds |")
+    print("|---|--:|" + "--:|" * (len(METRICS) + 1))
+    print(row(SUGGESTED, suggested, SUGGESTED))
+    for method in drawn:
+        said = ", ".join(f"{key.split('.')[-1]} {value}" for key, value in drawn[method].items())
+        print(row(f"{method}: {said}", searched, method))
+    if options.joey:
+        first = entries(suggested, SUGGESTED)[0]
+        for config in CONFIGS:
+            print(joey(config, name, first, corpus, options))
+
+
+# The suggestion, and draws around it
+
+
+def plan(name: str, corpus: dict[str, Any], methods: dict[str, Any], seeds: list[int]) -> Any:
+    """Return a plan that compares settings on one corpus."""
+    from augless.trials import plans
+
+    content = {
+        "title": name,
+        "seeds": seeds,
+        "metrics": METRICS,
+        "recipes": {"corpus": {"recipe": "files", "corpus": corpus}},
+        "overrides": {"training": {"log_every": 10_000}},
+        "methods": methods,
+    }
+    return plans.parsed(name, content)
+
+
+def draw(which: int, corpus: dict[str, Any]) -> dict[str, Any]:
+    """Draw settings around the suggested ones; those of one number are the same on all corpora."""
+    from augless import recipes
+
+    drawn = random.Random(which)
+    given = [f"corpus.{key}={json.dumps(value)}" for key, value in corpus.items() if key != "name"]
+    values = recipes.load("files", given).values
+
+    def times(key: str, *factors: float) -> int:
+        return max(1, round(values[key] * drawn.choice(factors)))
+
+    hidden = drawn.choice([192, 256, 320])
+    return {
+        "text.vocabulary.size": times("text.vocabulary.size", 0.5, 1, 2),
+        "model.embedding": hidden,
+        "model.hidden": hidden,
+        "model.dropout": drawn.choice([0.2, 0.3, 0.4, 0.5, 0.6]),
+        "terms.0.loss.smoothing": drawn.choice([0.0, 0.1, 0.2]),
+        "training.batch": times("training.batch", 0.5, 1, 2),
+        "training.epochs": times("training.epochs", 0.7, 1, 1.4),
+        "training.optimizer.rate": round(0.004 * drawn.choice([0.4, 0.6, 1, 1.6, 2.5]), 5),
+    }
+
+
+def followed(plan: Any, options: argparse.Namespace) -> Any:
+    """Follow a plan as far as it was not, and return its runs."""
+    from augless import trials
+
+    folder = options.out / plan.name
+    folder.mkdir(parents=True, exist_ok=True)
+    path = options.out / f"{plan.name}.toml"
+    path.write_text(plan.as_toml(), encoding="utf-8")
+    command = [sys.executable, "-m", "augless", "trial", str(path), "--out", str(options.out)]
+    subprocess.run([*command, "--jobs", str(options.jobs)], check=False, stdout=subprocess.DEVNULL)
+    return trials.collect(plan, root=folder)
+
+
+def entries(trial: Any, method: str) -> list[Any]:
+    """Return the records of a method."""
+    return [e.record for e in trial.entries if e.method == method and e.record is not None]
+
+
+def row(name: str, trial: Any, method: str) -> str:
+    """Say what a method scored on the test set."""
+    import statistics
+
+    records = entries(trial, method)
+    if not records:
+        return f"| {name} | 0 | " + " | " * (len(METRICS) + 1)
+    cells = []
+    for metric in METRICS:
+        values = [record.value("test", metric) for record in records]
+        spread = f" ± {statistics.stdev(values):.2f}" if len(values) > 1 else ""
+        cells.append(f"{statistics.mean(values):.2f}{spread}")
+    seconds = statistics.mean(record.result.seconds for record in records)
+    return f"| {name} | {len(records)} | " + " | ".join(cells) + f" | {seconds:.0f} |"
+
+
+# JoeyNMT, on the same ids
+
+TRANSFORMER = {"type": "transformer", "num_layers": 6, "num_heads": 4, "hidden_size": 256}
+TRANSFORMER |= {"ff_size": 1024, "dropout": 0.3}
+TRANSFORMER |= {"embeddings": {"embedding_dim": 256, "scale": True, "dropout": 0.0}}
+GRU = {"rnn_type": "gru", "num_layers": 1, "embeddings": {"embedding_dim": 620, "scale": False}}
+CONFIGS: dict[str, dict[str, Any]] = {
+    "transformer": {
+        "model": {
+            "initializer": "xavier_uniform",
+            "embed_initializer": "xavier_uniform",
+            "bias_initializer": "zeros",
+            "init_gain": 1.0,
+            "embed_init_gain": 1.0,
+            "tied_embeddings": True,
+            "tied_softmax": True,
+            "encoder": TRANSFORMER,
+            "decoder": TRANSFORMER,
+        },
+        "training": {
+            "learning_rate": 0.0003,
+            "batch_size": 4096,
+            "batch_type": "token",
+            "label_smoothing": 0.1,
+            "patience": 5,
+        },
+    },
+    "gru": {
+        "model": {
+            "encoder": GRU | {"hidden_size": 500, "bidirectional": True, "dropout": 0.0},
+            "decoder": GRU
+            | {
+                "hidden_size": 1000,
+                "dropout": 0.0,
+                "hidden_dropout": 0.2,
+                "input_feeding": True,
+                "init_hidden": "bridge",
+                "attention": "bahdanau",
+            },
+        },
+        "training": {
+            "learning_rate": 0.0002,
+            "batch_size": 80,
+            "batch_type": "sentence",
+            "label_smoothing": 0.0,
+            "patience": 8,
+        },
+    },
+}
+"""its published settings for IWSLT14 German to English, but for the vocabulary, which is ours"""
+
+
+def joey(
+    which: str, name: str, record: Any, corpus: dict[str, Any], options: argparse.Namespace
+) -> str:
+    """Train a model of JoeyNMT for as long as ours took, and say what it scores."""
+    from augless import metrics, recipes
+    from augless.recipes import following
+
+    folder = options.out / f"joey-{which}-{name}"
+    folder.mkdir(parents=True, exist_ok=True)
+    given = [f"corpus.{key}={json.dumps(value)}" for key, value in corpus.items() if key != "name"]
+    resolved = recipes.load("files", given)
+    prepared = following.prepare(resolved, following.Place(prepared=options.out / "joey-data"))
+    for split in ("train", "valid", "test"):
+        pairs = prepared.pairs(split)
+        for side, ids in (("src", pairs.source), ("trg", pairs.target)):
+            lines = (" ".join(map(str, ids[k])) for k in range(len(pairs)))
+            (folder / f"{split}.{side}").write_text("".join(f"{line}\n" for line in lines))
+    seconds, outputs = trained_by_joey(which, folder, record.result.seconds, prepared, options.joey)
+    references = [pair.target for pair in resolved.recipe.corpus.pairs("test")]
+    cells = [f"{metrics.score(m, outputs, references).value:.2f}" for m in METRICS[:2]]
+    return f"| JoeyNMT {which} | 1 | " + " | ".join(cells) + f" | | {seconds:.0f} |"
+
+
+def trained_by_joey(
+    which: str, folder: Path, budget: float, prepared: Any, python: Path
+) -> tuple[float, list[str]]:
+    """Train until the processor time is used up; translate the test set with the best model."""
+    config = folder / "config.yaml"
+    own = CONFIGS[which]
+    batch = own["training"]["batch_size"]
+    train = prepared.pairs("train")
+    per_batch = batch if own["training"]["batch_type"] == "sentence" else batch // 16
+    side = {"max_length": 200, "level": "word", "voc_min_freq": 1, "lowercase": False}
+    # The vocabulary of both sides together, as tied tables need it.
+    words = sorted(
+        {w for s in ("src", "trg") for w in (folder / f"train.{s}").read_text().split()}, key=int
+    )
+    (folder / "words.txt").write_text("".join(f"{word}\n" for word in words))
+    content = {
+        "name": which,
+        "joeynmt_version": "2.3.0",
+        "model_dir": str(folder / "model"),
+        "use_cuda": False,
+        "fp16": False,
+        "random_seed": 42,
+        "data": {
+            "train": str(folder / "train"),
+            "dev": str(folder / "valid"),
+            "test": str(folder / "test"),
+            "dataset_type": "plain",
+            "src": {"lang": "src", "voc_file": str(folder / "words.txt"), **side},
+            "trg": {"lang": "trg", "voc_file": str(folder / "words.txt"), **side},
+        },
+        "testing": {
+            "beam_size": 5,
+            "beam_alpha": 1.0,
+            "batch_size": 64,
+            "batch_type": "sentence",
+            "max_output_length": 100,
+            "eval_metrics": ["bleu"],
+        },
+        "training": {
+            "optimizer": "adam",
+            "adam_betas": [0.9, 0.999],
+            "normalization": "tokens",
+            "scheduling": "plateau",
+            "decrease_factor": 0.7,
+            "loss": "crossentropy",
+            "learning_rate_min": 1e-8,
+            "weight_decay": 0.0,
+            "epochs": 100_000,
+            # Its own, 1,000, would not be reached: two epochs.
+            "validation_freq": max(1, 2 * len(train) // per_batch),
+            "logging_freq": 100,
+            "early_stopping_metric": "loss",
+            "overwrite": True,
+            "shuffle": True,
+            "print_valid_sents": [],
+            "keep_best_ckpts": 1,
+            **own["training"],
+        },
+        "model": own["model"],
+    }
+    config.write_text(json.dumps(content, indent=1), encoding="utf-8")
+    log = (folder / "log.txt").open("w")
+
+    def limit() -> None:
+        most = int(budget)
+        resource.setrlimit(resource.RLIMIT_CPU, (most, most + 5))
+
+    train_it = [str(python), "-m", "joeynmt", "train", str(config), "--skip-test"]
+    single = {**os.environ, "OMP_NUM_THREADS": "1"}
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run(train_it, env=single, stdout=log, stderr=log, preexec_fn=limit, check=False)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    spent = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    out = folder / "out"
+    test_it = [str(python), "-m", "joeynmt", "test", str(config), "--output-path", str(out)]
+    subprocess.run(test_it, env=single, stdout=log, stderr=log, check=False)
+    hypotheses = Path(f"{out}.test")
+    if not hypotheses.exists():
+        return spent, [""] * len(prepared.pairs("test"))
+    lines = hypotheses.read_text(encoding="utf-8").split("\n")[:-1]
+    codec = prepared.codecs[1]
+    return spent, [codec.decode([int(w) for w in line.split() if w.isdigit()]) for line in lines]
+
+
+if __name__ == "__main__":
+    main()
