@@ -67,6 +67,14 @@ def test_the_same_files_are_counted_once_and_other_ones_again(monkeypatch, files
     assert more.reason == "for 12 training pairs" and len(calls) == 2
 
 
+def test_a_sample_of_files_is_counted_by_itself(files):
+    corpus = files(30)
+    whole, part = ({**corpus, "sample": sample} for sample in (0, 10))
+    for given, count in ((whole, 30), (part, 10), (whole, 30)):
+        (one, *_) = suggesting.suggestions({"corpus": given})
+        assert one.reason == f"for {count} training pairs"
+
+
 @pytest.mark.parametrize("key", ["batch", "epochs", "optimizer", "patience", "per", "clip"])
 def test_what_is_given_is_not_suggested_and_what_is_not_is(key, suggested):
     rest = {k: v for k, v in GIVEN["training"].items() if k != key}

@@ -62,12 +62,13 @@ def suggestions(values: Mapping[str, Any]) -> list[Suggestion]:
 def _measured(corpus: corpora.Corpus) -> Size:
     """Count once for as long as the files stay as they are."""
     stamps = tuple((path, path.stat().st_size, path.stat().st_mtime_ns) for path in corpus.inputs())
-    if stamps not in _sizes:
-        _sizes[stamps] = Size.of(corpus)
-    return _sizes[stamps]
+    key = (corpus, stamps)  # of the same files another corpus may take a sample
+    if key not in _sizes:
+        _sizes[key] = Size.of(corpus)
+    return _sizes[key]
 
 
-_sizes: dict[tuple[Any, ...], Size] = {}
+_sizes: dict[tuple[corpora.Corpus, tuple[Any, ...]], Size] = {}
 
 
 AUTO = "auto"
