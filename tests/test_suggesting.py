@@ -6,6 +6,7 @@ from augless import corpora, recipes
 from augless.recipes import suggesting
 
 GIVEN = {
+    "terms": [{"loss": {"smoothing": 0.0}}],
     "model": {"name": "lstm", "dropout": 0.1, "tie": "none", "shortcut": False},
     "text": {"vocabulary": {"name": "subwords", "size": 500}},
     "training": {
@@ -115,6 +116,17 @@ def test_a_rate_alone_is_one_of_what_is_suggested(suggested):
         key.startswith("training.optimizer")
         for key in suggested(100, {"training": {"optimizer": {"name": "sgd"}}})
     )
+
+
+def test_every_cross_entropy_is_smoothed_unless_it_says_otherwise(suggested):
+    key = "terms.{}.loss.smoothing".format
+    assert suggested(100)[key(0)] == suggested(100, {"terms": [{}]})[key(0)] == 0.1
+    terms = [{"weighting": "exponential"}, {"loss": "r-drop"}, {"loss": {"name": "cross-entropy"}}]
+    values = suggested(100, {"terms": terms})
+    assert [place for place in range(3) if key(place) in values] == [0, 2]
+    for loss in ({"smoothing": 0.0}, {"name": "cross-entropy", "smoothing": 0.3}):
+        assert key(0) not in suggested(100, {"terms": [{"loss": loss}]})
+    assert key(0) not in suggested(100, {"terms": "none"}), "what is wrong is said elsewhere"
 
 
 def test_a_vocabulary_of_words_has_no_size(suggested):

@@ -77,9 +77,10 @@ AUTO = "auto"
 def _is_open(values: Mapping[str, Any], key: str) -> bool:
     """Tell whether what can be suggested is not given."""
     *path, last = key.split(".")
-    table = values
+    here: Any = values
     for part in path:
-        table = _table(table.get(part))
+        here = here[int(part)] if isinstance(here, list) else _table(here).get(part)
+    table = _table(here)
     name = str(table.get("name", AUTO))
     suits = {
         "vocabulary": name in (AUTO, "subwords"),
@@ -103,6 +104,10 @@ def _suggested(values: Mapping[str, Any], size: Size) -> Iterator[tuple[str, Any
     yield "model.tie", ("all" if joint else "output") if square else "none"
     if is_lstm:
         yield "model.shortcut", square
+    # Gains more than any weighting, for nothing (docs/results.md).
+    for place, term in enumerate(_terms(values)):
+        if _table(_table(term).get("loss")).get("name", "cross-entropy") == "cross-entropy":
+            yield f"terms.{place}.loss.smoothing", 0.1
     batch = settings.get("batch", _by_size(pairs, (2_000, 8), (20_000, 16), (100_000, 32), rest=64))
     epochs = settings.get("epochs", min(20, max(6, round(75 * pairs**-0.195))))
     yield "training.batch", batch
@@ -125,6 +130,12 @@ def _suggested(values: Mapping[str, Any], size: Size) -> Iterator[tuple[str, Any
     yield "training.optimizer.rate", rate
     yield "training.optimizer.warmup", warmup
     yield "training.optimizer.schedule", "linear"
+
+
+def _terms(values: Mapping[str, Any]) -> list[Any]:
+    """Return the terms of a recipe, of which there is one if none is given."""
+    terms = values.get("terms", [{}])
+    return terms if isinstance(terms, list) else []
 
 
 def _by_size(pairs: int, *steps: tuple[int, Any], rest: Any) -> Any:

@@ -17,22 +17,25 @@ from augless.trials.plans import KEYS, OWN, BadPlan, Plan, Space
 
 _RATE = "training.optimizer.rate"
 _WEIGHT = ("augment.w", [0.5, 1.0])
-# By the mean probability of a word: that of a whole sentence is so small that all would weigh 1.
-_FOCAL = {
-    "weighting": {"name": "focal", "normalise": "running-mean"},
-    "weighed_by": "loss-per-token",
+_RIVALS: dict[str, tuple[dict[str, Any], str, list[float]]] = {
+    "masked-lm": ({"augment.name": "masked-lm"}, *_WEIGHT),
+    "back-translation": ({"augment.name": "back-translation"}, *_WEIGHT),
+    "round-trip": ({"augment.name": "round-trip"}, *_WEIGHT),
+    "word-edits": ({"augment.name": "word-edits"}, *_WEIGHT),
+    "r-drop": ({"terms.1.loss": "r-drop"}, "terms.1.scale", [1.0, 5.0]),
+    "word-dropout": ({}, "training.word_dropout", [0.1, 0.2]),
+    "focal": (
+        {
+            "terms.0.weighting": {"name": "focal", "normalise": "running-mean"},
+            # A whole sentence's probability is so small that all samples would weigh 1.
+            "terms.0.weighed_by": "loss-per-token",
+        },
+        "terms.0.weighting.gamma",
+        [0.5, 2.0],
+    ),
 }
-_RIVALS: dict[str, tuple[str, Any, str, list[float]]] = {
-    "masked-lm": ("augment.name", "masked-lm", *_WEIGHT),
-    "back-translation": ("augment.name", "back-translation", *_WEIGHT),
-    "round-trip": ("augment.name", "round-trip", *_WEIGHT),
-    "word-edits": ("augment.name", "word-edits", *_WEIGHT),
-    "r-drop": ("terms", [{}, {"loss": "r-drop"}], "terms.1.scale", [1.0, 5.0]),
-    "label-smoothing": ("terms.0.loss.smoothing", 0.1, "terms.0.loss.smoothing", [0.1, 0.2]),
-    "word-dropout": ("training.word_dropout", 0.1, "training.word_dropout", [0.1, 0.2]),
-    "focal": ("terms", [_FOCAL], "terms.0.weighting.gamma", [0.5, 2.0]),
-}
-"""method -> what it sets, and what is tuned besides the learning rate"""
+"""method -> what it sets, and what is tuned besides the learning rate. Label smoothing is not among
+them: it is suggested for all."""
 _FACTORS = [0.75, 1.0]
 
 
@@ -51,7 +54,7 @@ def own(
 
     `changes` are key=value: what is no key of a plan is one of a recipe. `quick` plans a first
     answer: a sample of the pairs, a narrow model, two seeds. With `rivals`, what people would take
-    instead is compared too: augmented data, R-Drop, label smoothing, word dropout, focal weights.
+    instead is compared too: augmented data, R-Drop, word dropout, focal weights.
     `round_trip` are two models of translation, there and back, each a run's folder or a Hugging
     Face model's folder or name: a round trip takes the place of back-translation then.
     """
@@ -122,11 +125,12 @@ def _rivals(
             "methods.round-trip.augment.back": back,
         }
     without = "round-trip" if round_trip is None else "back-translation"
-    for method, (key, value, knob, values) in _RIVALS.items():
+    for method, (sets, knob, values) in _RIVALS.items():
         if method != without:
+            sets = sets | {knob: values[0]}
+            changes |= {f"methods.{method}.{key}": value for key, value in sets.items()}
             # With two tries, both are of the learning rate, as those of plain and the weightings.
-            values = values[:1] if quick else values
-            changes |= {f"methods.{method}.{key}": value, f"tune.{method}.{knob}": values}
+            changes[f"tune.{method}.{knob}"] = values[:1] if quick else values
             changes[f"tune.{method}.{_RATE}"] = _FACTORS
     if quick:  # as short as the rest: else its small BERT alone takes longer
         changes["methods.masked-lm.augment.small.steps"] = 500
