@@ -5,6 +5,7 @@ import errno
 import hashlib
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -260,6 +261,21 @@ def test_records_of_two_corpora_are_not_mixed(tmp_path):
     state.stand_in()
     left = [state.record(job) for job in jobs]
     assert [one is None for one in left].count(True) == 1, "of one of the two corpora only"
+
+
+def test_records_of_another_direction_of_a_corpus_do_not_stand_in(tmp_path):
+    recipe = f'{{recipe = "multi30k-de-en", corpus.path = "{tmp_path / "nowhere"}"'
+    both = f"{{De-En = {recipe}}}, En-De = {recipe}, corpus.languages = ['en', 'de']}}}}"
+    content = re.sub("recipes = .*", f"recipes = {both}", PUBLIC)
+    state = State(load(tmp_path, content), Layout(tmp_path), retry=False)
+    forth, back = (run_of(state, corpus, "plain", 1) for corpus in ("De-En", "En-De"))
+    name = following.run_name(back.resolved, "corpus")
+    assert name == following.run_name(forth.resolved, "corpus")
+    settled = graph.settled(back.resolved)
+    made = record(id=name, corpus="corpus", scores=scores_of(), statistics={}, recipe=settled)
+    made.save(tmp_path / "records" / name)
+    state.stand_in()
+    assert (state.record(forth), state.record(back).id) == (None, name)
 
 
 def victim_of(folder):
