@@ -20,7 +20,7 @@ SIZES = {"desk": (1200, 900), "phone": (390, 844), "paper": (673, 1000)}
 
 @pytest.fixture(scope="module")
 def trial():
-    plan = plan_of(corpora=("toy-de-en", "multi30k-de-en"))
+    plan = plan_of(corpora=("toy-de-en", "multi30k"))
     return synthetic(plan, failed={("linear", 2)}, sentences=120)
 
 

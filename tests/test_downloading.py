@@ -197,7 +197,7 @@ def test_an_archive_without_the_file_is_bad_data(site, tmp_path):
         download((remote,), tmp_path)
 
 
-@pytest.mark.parametrize("name", ["iwslt15-en-vi", "multi30k-de-en"])
+@pytest.mark.parametrize("name", ["iwslt15-en-vi", "multi30k"])
 def test_what_is_fetched_is_what_the_corpus_reads(name, tmp_path):
     corpus = corpora.CORPORA[name](path=tmp_path)
     fetched = {file for remote in corpus.remotes for file in remote.files}
@@ -210,7 +210,7 @@ def test_what_is_fetched_is_what_the_corpus_reads(name, tmp_path):
 
 @pytest.mark.parametrize("stems", [("train", "val", "test_2016_flickr"), ("train", "valid")])
 def test_files_under_other_names_are_not_doubled(stems, tmp_path, site):
-    corpus = corpora.CORPORA["multi30k-de-en"](path=tmp_path)
+    corpus = corpora.CORPORA["multi30k"](path=tmp_path)
     for stem in stems:
         for side in ("de", "en"):
             (tmp_path / f"{stem}.{side}.gz").write_bytes(b"")
@@ -264,15 +264,17 @@ def test_the_verb_fetches_and_prepares(site, tmp_path, monkeypatch, capsys):
 
 
 @pytest.mark.parametrize(
-    ("recipe", "code", "said"),
+    ("recipe", "languages", "code", "said"),
     [
-        ("toy-de-en", 2, "nothing to fetch"),
-        ("iwslt14-it-en", 3, "no checksum of these files is known"),
+        ("toy-de-en", "de,en", 2, "nothing to fetch"),
+        ("iwslt14", "it,en", 3, "no checksum of these files is known for 'it' and 'en'"),
+        ("multi30k", "fr,en", 3, "no checksum of these files is known for 'fr'"),
     ],
 )
-def test_what_has_no_address_says_so(recipe, code, said, tmp_path, monkeypatch, capsys):
-    path = [] if recipe.startswith("toy") else [f"corpus.path={tmp_path}"]
-    monkeypatch.setattr("sys.argv", ["augless", "prepare", recipe, *path, "--download"])
+def test_what_has_no_address_says_so(recipe, languages, code, said, tmp_path, monkeypatch, capsys):
+    keys = [] if recipe.startswith("toy") else [f"corpus.path={tmp_path}"]
+    keys.append(f"corpus.languages={languages}")
+    monkeypatch.setattr("sys.argv", ["augless", "prepare", recipe, *keys, "--download"])
     with pytest.raises(SystemExit) as end:
         main()
     assert end.value.code == code

@@ -93,6 +93,18 @@ def test_an_unknown_recipe_is_refused_with_what_there_is():
         recipes.load("toy-de-em")
 
 
+@pytest.mark.parametrize(
+    "name",
+    ["iwslt14-de-en", "iwslt14-fr-en", "iwslt14-it-en", "multi30k-de-en", "multi30k-fr-en"],
+)
+def test_a_name_with_languages_is_told_the_one_without(name):
+    meant = rf"did you mean '{name.partition('-')[0]}'\?"
+    with pytest.raises(recipes.BadRecipe, match=meant):
+        recipes.load(name)
+    with pytest.raises(recipes.BadRecipe, match=meant):
+        recipes.load("toy-de-en", [f"corpus={name}"])
+
+
 def test_a_file_that_is_not_toml_is_refused(tmp_path):
     path = tmp_path / "mine.toml"
     path.write_text("corpus = ")

@@ -5,6 +5,7 @@ import errno
 import hashlib
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -190,7 +191,7 @@ def test_a_failed_combination_is_passed_over_by_a_report_too(tmp_path):
 
 PUBLIC = """
 title = "Public"
-recipes = {"De-En" = {recipe = "multi30k-de-en", corpus.path = "FOLDER"}}
+recipes = {"De-En" = {recipe = "multi30k", corpus.path = "FOLDER"}}
 seeds = [1]
 metric = "perplexity"
 [overrides]
@@ -260,6 +261,21 @@ def test_records_of_two_corpora_are_not_mixed(tmp_path):
     state.stand_in()
     left = [state.record(job) for job in jobs]
     assert [one is None for one in left].count(True) == 1, "of one of the two corpora only"
+
+
+def test_records_of_other_languages_of_a_corpus_do_not_stand_in(tmp_path):
+    recipe = f'{{recipe = "multi30k", corpus.path = "{tmp_path / "nowhere"}"'
+    both = f"{{De-En = {recipe}}}, Fr-En = {recipe}, corpus.languages = ['fr', 'en']}}}}"
+    content = re.sub("recipes = .*", f"recipes = {both}", PUBLIC)
+    state = State(load(tmp_path, content), Layout(tmp_path), retry=False)
+    german, french = (run_of(state, corpus, "plain", 1) for corpus in ("De-En", "Fr-En"))
+    name = following.run_name(french.resolved, "corpus")
+    assert name == following.run_name(german.resolved, "corpus")
+    settled = graph.settled(french.resolved)
+    made = record(id=name, corpus="corpus", scores=scores_of(), statistics={}, recipe=settled)
+    made.save(tmp_path / "records" / name)
+    state.stand_in()
+    assert (state.record(german), state.record(french).id) == (None, name)
 
 
 def victim_of(folder):
@@ -480,7 +496,7 @@ def test_nothing_in_a_record_tells_where_on_the_machine_it_was_made(tmp_path):
     assert str(tmp_path) not in job.portable
     assert str(tmp_path) not in json.dumps(graph.settled(job.resolved))
     given = [f"methods.plain.augment={{name='round-trip', there='{tmp_path}'}}"]
-    given.append("methods.plain.augment.back.recipe=multi30k-de-en")
+    given.append("methods.plain.augment.back.recipe=multi30k")
     given.append(f"methods.plain.augment.back.corpus.path={tmp_path}")
     trip = trials.own(**files, languages=("de", "en"), changes=given)
     job = run_of(State(trip, Layout(tmp_path), retry=False), "files", "plain", 1)

@@ -27,7 +27,7 @@ def prepare(
 
       augless prepare toy-de-en
 
-      augless prepare multi30k-de-en corpus.path=downloads/multi30k --download --workers 2
+      augless prepare multi30k corpus.path=downloads/multi30k --download --workers 2
 
       augless prepare files corpus.path=mine corpus.languages=de,en text.lowercase=true
     """

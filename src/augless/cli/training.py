@@ -38,7 +38,7 @@ def train(
 
       augless train toy-de-en
 
-      augless train multi30k-de-en corpus.path=downloads/multi30k model=transformer
+      augless train multi30k corpus.path=downloads/multi30k model=transformer
       training.optimizer=adam
 
       augless train toy-de-en terms.0.weighting=exponential seed=2 --max-minutes 10

@@ -18,28 +18,23 @@ from augless.corpora.corpus import Corpus
 from augless.corpora.drawn import Reddit, Tatoeba
 from augless.corpora.files import FORMATS, Files, Format
 from augless.corpora.published import (
-    IWSLT14FrenchEnglish,
-    IWSLT14GermanEnglish,
-    IWSLT14ItalianEnglish,
+    IWSLT14,
     IWSLT15EnglishVietnamese,
-    Multi30kFrenchEnglish,
-    Multi30kGermanEnglish,
+    Multi30k,
     Published,
 )
 from augless.corpora.reading import BadData, Pair, Tally
 from augless.corpora.toy import ToyDialogue, ToyGermanEnglish
 from augless.knobs import Choices
 
-# `Any`, so that a type checker lets every kind have knobs of its own.
+# `Any`, so that a type checker lets every kind have knobs of its own. A name says the languages of
+# a corpus that has no others; elsewhere `languages` does.
 CORPORA: dict[str, type[Any]] = Choices(
     {
         "files": Files,
-        "iwslt14-de-en": IWSLT14GermanEnglish,
-        "iwslt14-fr-en": IWSLT14FrenchEnglish,
-        "iwslt14-it-en": IWSLT14ItalianEnglish,
+        "iwslt14": IWSLT14,
         "iwslt15-en-vi": IWSLT15EnglishVietnamese,
-        "multi30k-de-en": Multi30kGermanEnglish,
-        "multi30k-fr-en": Multi30kFrenchEnglish,
+        "multi30k": Multi30k,
         "reddit": Reddit,
         "tatoeba": Tatoeba,
         "toy-de-en": ToyGermanEnglish,
@@ -50,16 +45,13 @@ CORPORA: dict[str, type[Any]] = Choices(
 __all__ = [
     "CORPORA",
     "FORMATS",
+    "IWSLT14",
     "BadData",
     "Corpus",
     "Files",
     "Format",
-    "IWSLT14FrenchEnglish",
-    "IWSLT14GermanEnglish",
-    "IWSLT14ItalianEnglish",
     "IWSLT15EnglishVietnamese",
-    "Multi30kFrenchEnglish",
-    "Multi30kGermanEnglish",
+    "Multi30k",
     "Pair",
     "Published",
     "Reddit",

@@ -30,6 +30,7 @@ class Corpus(Knobs):
     address: ClassVar[str] = ""  # where the publisher has, or had, it
     version: ClassVar[int] = 1  # raised when the same inputs and knobs begin to give other pairs
     choices: ClassVar[tuple[str, ...]] = ()  # the languages there are; any, if none are listed
+    pivot: ClassVar[str] = ""  # the language that all others are paired with, if there is one
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -37,6 +38,10 @@ class Corpus(Knobs):
         if one == other or (self.choices and not {one, other} <= {*self.choices}):
             these = f" of {', '.join(self.choices)}" if self.choices else ""
             raise BadData(f"languages are {one!r} and {other!r}; they must be two{these}.")
+        if self.pivot and self.pivot not in self.languages:
+            raise BadData(
+                f"languages are {one!r} and {other!r}; one of them must be {self.pivot!r}."
+            )
 
     def splits(self) -> tuple[str, ...]:
         """List the splits, train first."""

@@ -39,15 +39,16 @@ class Published(Corpus):
             except BadData as error:
                 source = f"It is published at {self.address}" if self.address else "Look for it"
                 there = "put it there"
-                if self.remotes:
+                if not self._unknown:
                     there += ", or fetch it: `augless prepare` with --download"
                 raise BadData(f"{str(error).splitlines()[0]}\n{source}; {there}.") from None
 
     def download(self, progress: Progress = lambda *_: None) -> list[Path]:
         """Fetch the files that are not there yet, checksums verified; return them."""
-        if not self.remotes:
+        if self._unknown:
+            these = " and ".join(map(repr, self._unknown))
             raise BadData(
-                f"no checksum of these files is known, so nothing is downloaded.\n"
+                f"no checksum of these files is known for {these}, so nothing is downloaded.\n"
                 f"They are published at {self.address}; put them into {reading.name(self.path)}."
             )
         ours = {self.path / name for remote in self.remotes for name in remote.files}
@@ -60,6 +61,12 @@ class Published(Corpus):
                 "have.\nComplete this folder by hand, or download into another one."
             )
         return download(self.remotes, self.path, progress)
+
+    @property
+    def _unknown(self) -> list[str]:
+        """The languages whose files nobody published a checksum of."""
+        known = {name.rpartition(".")[2] for remote in self.remotes for name in remote.files}
+        return [language for language in self.languages if language not in known]
 
     def _file(self, *stems: str, below: str = "") -> Path:
         """Find a file, in the folder or in the one below; where it should be, if it is absent."""
@@ -94,10 +101,18 @@ class IWSLT14(Published):
     dev2010, dev2012 (where there is one), tst2010, tst2011 and tst2012 joined.
     """
 
+    languages: Annotated[
+        tuple[str, str], "en and another of the campaign, such as de, fr or it; in either order"
+    ] = ("de", "en")
     split: Annotated[Literal["paper", "fairseq"], "which lines are valid and test"] = "paper"
 
     licence: ClassVar[str] = TED
     address: ClassVar[str] = "https://wit3.fbk.eu/2014-01"
+    choices: ClassVar[tuple[str, ...]] = (
+        *("de", "en", "fr", "it"),  # the official ones; the paper's
+        *("ar", "es", "fa", "he", "nl", "pl", "pt-br", "ro", "ru", "sl", "tr", "zh"),  # optional
+    )
+    pivot: ClassVar[str] = "en"
     SETS: ClassVar[dict[str, tuple[str, ...]]] = {
         "paper valid": ("TED.tst2011",),
         "paper test": ("TED.tst2012",),
@@ -203,30 +218,6 @@ def _segments(path: Path, tally: Tally) -> Numbered:
 
 
 @dataclass(frozen=True, kw_only=True)
-class IWSLT14GermanEnglish(IWSLT14):
-    """German and English talks of IWSLT 2014."""
-
-    languages: Annotated[tuple[str, str], "de and en, in either order"] = ("de", "en")
-    choices: ClassVar[tuple[str, ...]] = ("de", "en")
-
-
-@dataclass(frozen=True, kw_only=True)
-class IWSLT14FrenchEnglish(IWSLT14):
-    """French and English talks of IWSLT 2014."""
-
-    languages: Annotated[tuple[str, str], "fr and en, in either order"] = ("fr", "en")
-    choices: ClassVar[tuple[str, ...]] = ("fr", "en")
-
-
-@dataclass(frozen=True, kw_only=True)
-class IWSLT14ItalianEnglish(IWSLT14):
-    """Italian and English talks of IWSLT 2014."""
-
-    languages: Annotated[tuple[str, str], "it and en, in either order"] = ("it", "en")
-    choices: ClassVar[tuple[str, ...]] = ("it", "en")
-
-
-@dataclass(frozen=True, kw_only=True)
 class IWSLT15EnglishVietnamese(Published):
     """Talks in the files that Stanford prepared: `train.en`, `tst2012.en`, `tst2013.en`, `.vi`.
 
@@ -281,8 +272,11 @@ class Multi30k(Published):
     `testcoco`, where they are there.
     """
 
+    languages: Annotated[tuple[str, str], "two of cs, de, en and fr"] = ("de", "en")
+
     licence: ClassVar[str] = "non-commercial research and education (pictures of Flickr30K)"
     address: ClassVar[str] = "https://github.com/multi30k/dataset"
+    choices: ClassVar[tuple[str, ...]] = ("cs", "de", "en", "fr")
     STEMS: ClassVar[dict[str, tuple[str, ...]]] = {
         "train": ("train",),
         "valid": ("val", "valid"),
@@ -290,37 +284,7 @@ class Multi30k(Published):
         "test2017": ("test_2017_flickr", "test2017"),
         "testcoco": ("test_2017_mscoco", "testcoco"),
     }
-
-    def splits(self) -> tuple[str, ...]:
-        """List train, valid and test, and the later tests that are there."""
-        later = ("test2017", "testcoco")
-        there = (split for split in later if all(path.exists() for path in self._both(split)))
-        return ("train", "valid", "test", *there)
-
-    def inputs(self) -> list[Path]:
-        """List the files, split by split."""
-        return [path for split in self.splits() for path in self._both(split)]
-
-    def _both(self, split: str) -> tuple[Path, Path]:
-        stems = self.STEMS[split]
-        one, other = (
-            self._file(*(f"{stem}.{side}" for stem in stems), below="data/task1/raw")
-            for side in self.languages
-        )
-        return one, other
-
-    def stream(self, split: str, tally: Tally) -> Iterator[Pair]:
-        """Stream the pairs of a split."""
-        return reading.parallel(*self._both(split), self.empty, tally)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Multi30kGermanEnglish(Multi30k):
-    """German and English captions."""
-
-    languages: Annotated[tuple[str, str], "de and en, in either order"] = ("de", "en")
-    choices: ClassVar[tuple[str, ...]] = ("de", "en")
-    # As they were packed for the shared task of 2016, whose server is often away, and a copy.
+    # German and English as packed for the shared task of 2016, whose server is often away; a copy.
     remotes: ClassVar[tuple[Remote, ...]] = tuple(
         Remote(
             addresses={
@@ -352,10 +316,24 @@ class Multi30kGermanEnglish(Multi30k):
         )
     )
 
+    def splits(self) -> tuple[str, ...]:
+        """List train, valid and test, and the later tests that are there."""
+        later = ("test2017", "testcoco")
+        there = (split for split in later if all(path.exists() for path in self._both(split)))
+        return ("train", "valid", "test", *there)
 
-@dataclass(frozen=True, kw_only=True)
-class Multi30kFrenchEnglish(Multi30k):
-    """French and English captions."""
+    def inputs(self) -> list[Path]:
+        """List the files, split by split."""
+        return [path for split in self.splits() for path in self._both(split)]
 
-    languages: Annotated[tuple[str, str], "fr and en, in either order"] = ("fr", "en")
-    choices: ClassVar[tuple[str, ...]] = ("fr", "en")
+    def _both(self, split: str) -> tuple[Path, Path]:
+        stems = self.STEMS[split]
+        one, other = (
+            self._file(*(f"{stem}.{side}" for stem in stems), below="data/task1/raw")
+            for side in self.languages
+        )
+        return one, other
+
+    def stream(self, split: str, tally: Tally) -> Iterator[Pair]:
+        """Stream the pairs of a split."""
+        return reading.parallel(*self._both(split), self.empty, tally)

@@ -205,12 +205,21 @@ class State:
                     self.corpora[source] = Corpus(fingerprint=record.corpus, here=False)
 
     def _elsewhere(self, job: Job, files: list[str] | None) -> Record | None:
-        """Return the record of a run whose corpus is not here, if it was of these files."""
+        """Return the record of a run whose corpus is not here, if it was of these files.
+
+        The run's name tells the corpus by name alone: its knobs, such as its languages, must fit.
+        """
         from augless.recipes import following
 
+        values = job.resolved.values.items()
+        knobs = {key: value for key, value in values if key.startswith("corpus.")}
         for corpus in dict.fromkeys(record.corpus for record in self.records.everything):
             record = self.records.of(following.run_name(job.resolved, corpus))
-            if record is not None and files in (None, record.files):
+            if (
+                record is not None
+                and files in (None, record.files)
+                and all(record.recipe.get(key, value) == value for key, value in knobs.items())
+            ):
                 return record
         return None
 
