@@ -370,7 +370,7 @@ def test_rivals_join_a_trial_on_own_files(tmp_path):
     for method in made:
         assert recipe(method).augment.name == method
     assert [type(t.loss).__name__ for t in recipe("r-drop").terms] == ["CrossEntropy", "RDrop"]
-    assert all(recipe(method).terms[0].loss.smoothing == 0.1 for method in plan.methods)
+    assert all(recipe(method).terms[0].loss.smoothing == 0.2 for method in plan.methods)
     assert recipe("word-dropout").training.word_dropout == 0.2
     (term,) = recipe("focal").terms
     assert type(term.weighting).__name__ == "Focal" and term.weighting.gamma == 2.0

@@ -120,7 +120,7 @@ def test_a_rate_alone_is_one_of_what_is_suggested(suggested):
 
 def test_every_cross_entropy_is_smoothed_unless_it_says_otherwise(suggested):
     key = "terms.{}.loss.smoothing".format
-    assert suggested(100)[key(0)] == suggested(100, {"terms": [{}]})[key(0)] == 0.1
+    assert suggested(5_000)[key(0)] == suggested(5_000, {"terms": [{}]})[key(0)] == 0.1
     terms = [{"weighting": "exponential"}, {"loss": "r-drop"}, {"loss": {"name": "cross-entropy"}}]
     values = suggested(100, {"terms": terms})
     assert [place for place in range(3) if key(place) in values] == [0, 2]
@@ -139,7 +139,7 @@ def test_more_pairs_mean_more_subwords_larger_batches_fewer_epochs_and_less_drop
     few, many = suggested(1_000), suggested(60_000)
     for key in ("text.vocabulary.size", "training.batch"):
         assert few[key] < many[key], key
-    for key in ("training.epochs", "model.dropout"):
+    for key in ("training.epochs", "model.dropout", "terms.0.loss.smoothing"):
         assert few[key] > many[key], key
     assert few["training.optimizer.schedule"] == "linear"
 

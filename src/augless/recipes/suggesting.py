@@ -107,7 +107,7 @@ def _suggested(values: Mapping[str, Any], size: Size) -> Iterator[tuple[str, Any
     # Gains more than any weighting, for nothing (docs/results.md).
     for place, term in enumerate(_terms(values)):
         if _table(_table(term).get("loss")).get("name", "cross-entropy") == "cross-entropy":
-            yield f"terms.{place}.loss.smoothing", 0.1
+            yield f"terms.{place}.loss.smoothing", _by_size(pairs, (2_000, 0.2), rest=0.1)
     batch = settings.get("batch", _by_size(pairs, (2_000, 8), (20_000, 16), (100_000, 32), rest=64))
     epochs = settings.get("epochs", min(20, max(6, round(75 * pairs**-0.195))))
     yield "training.batch", batch
