@@ -7,6 +7,7 @@ import io
 import itertools
 import os
 import pty
+import signal
 import struct
 import subprocess
 import sys
@@ -77,6 +78,18 @@ def descendants(process):
 def alive(processes):
     """List those processes that still run; one that nobody has waited for yet does not."""
     return [pid for pid in processes if Path(f"/proc/{pid}/cwd").exists()]
+
+
+def killed(action, *, at):
+    """Do something in a process that is killed at a point of `storage.crash_point`."""
+    child = os.fork()
+    if not child:
+        try:
+            os.environ["AUGLESS_CRASH"] = at
+            action()
+        finally:
+            os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
 
 
 def augless(*arguments, cwd, stdin=None, env=None):

@@ -98,6 +98,10 @@ def test_a_killed_prepare_leaves_nothing_half_made(tmp_path):
     for stage in ("counting words", "learning the vocabulary", "writing train", "writing test"):
         assert subprocess.run([*command, stage]).returncode == -signal.SIGKILL
         assert not list(tmp_path.glob("toy-*")), "what is not whole has no name"
+    for point in ("begun", "written"):
+        crash = {**os.environ, "AUGLESS_CRASH": f"prepare-{point}"}
+        assert subprocess.run([*command, "none"], env=crash).returncode == -signal.SIGKILL
+        assert not list(tmp_path.glob("toy-*"))
     assert list(tmp_path.iterdir()), "and the last had written something"
     subprocess.run([*command, "none"], check=True)
     (folder,) = tmp_path.iterdir()  # and what the killed ones wrote is gone
@@ -714,7 +718,7 @@ def test_what_a_killed_prepare_left_is_removed_by_one_that_finds_its_work_done(t
     made = tiny(tmp_path)
     ended = subprocess.Popen(["true"])
     ended.wait()
-    left = tmp_path / f".{made.folder.name}.{ended.pid}"
+    left = tmp_path / f".{made.folder.name}.aside{ended.pid}"
     (left / "source").mkdir(parents=True)
     (left / "source" / "codec.json").write_text("{")
     tiny(tmp_path)

@@ -12,7 +12,7 @@ import stat
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from augless import corpora, runs, storage
 from augless.augmentation.augmenter import BadAugmentation
@@ -86,25 +86,15 @@ class Augmented:
 
 
 def write(path: Path, lines: Iterable[str]) -> dict[str, Any]:
-    """Write a new file of lines through to the disk; return its size and SHA-256."""
+    """Write a new file of lines; return its size and SHA-256."""
     digest, size = hashlib.sha256(), 0
-    with create(path) as file:
+    with path.open("xb") as file:
         for line in lines:
             content = line.encode() + b"\n"
             file.write(content)
             digest.update(content)
             size += len(content)
     return {"bytes": size, "sha256": digest.hexdigest()}
-
-
-@contextlib.contextmanager
-def create(path: Path) -> Iterator[IO[bytes]]:
-    """Open a new file; it is on the disk at the end."""
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
-    with os.fdopen(os.open(path, flags, 0o666), "wb") as file:
-        yield file
-        file.flush()
-        os.fsync(file.fileno())
 
 
 def check_place(folder: Path) -> None:

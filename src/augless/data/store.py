@@ -5,12 +5,11 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
-import os
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -235,7 +234,7 @@ class Writer:
     def close(self) -> None:
         """Finish the files."""
         for file in (self._ids, self._offsets):
-            finish(file)
+            file.close()
 
 
 def write_lines(folder: Path, split: str, pairs: Iterable[Sequence[str]]) -> set[str]:
@@ -245,9 +244,6 @@ def write_lines(folder: Path, split: str, pairs: Iterable[Sequence[str]]) -> set
         for pair in pairs:
             for file, line in zip((source, target), pair, strict=True):
                 file.write(line.encode() + b"\n")
-        for file in (source, target):
-            file.flush()
-            os.fsync(file.fileno())
     return set(names)
 
 
@@ -270,24 +266,6 @@ def describe(folder: Path, names: Iterable[str]) -> dict[str, dict[str, Any]]:
         name: {"bytes": (folder / name).stat().st_size, "sha256": digest(folder / name)}
         for name in sorted(names)
     }
-
-
-def finish(file: IO[bytes]) -> None:
-    """Flush a file to the disk and close it."""
-    file.flush()
-    os.fsync(file.fileno())
-    file.close()
-
-
-def sync(folder: Path) -> None:
-    """Flush a folder's entries, and the files of its sub-folders, to the disk."""
-    inner = [path for path in folder.glob("*/*") if path.is_file()]
-    for path in (*inner, *{path.parent for path in inner}, folder):
-        descriptor = os.open(path, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
 
 
 def _mapped(path: Path, kind: Any) -> NDArray[Any]:

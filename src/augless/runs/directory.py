@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import errno
 import fcntl
 import functools
 import json
@@ -86,18 +85,10 @@ class Run:
         document = storage.document(header)  # before anything is written: it may not be JSON
         if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
             place = storage.target(folder)  # a link to an empty folder stays a link
-            place.parent.mkdir(parents=True, exist_ok=True)
-            renaming.clear(place.parent, f".{place.name}.")
-            try:
-                with renaming.aside(place, "create") as aside:
-                    aside.mkdir()
-                    for codec, side in zip(codecs, SIDES, strict=True):
-                        codec.save(aside / side)
-                    storage.create(aside / _RUN, document)
-                    storage.sync(aside)
-            except OSError as error:
-                if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
-                    raise  # else another process was faster
+            with contextlib.suppress(storage.Taken), storage.making(place, "create") as made:
+                for codec, side in zip(codecs, SIDES, strict=True):
+                    codec.save(made / side)
+                storage.create(made / _RUN, document)
         run = Run.open(folder)
         if changes := _changes(run._made_from, Run(folder, header)._made_from):
             these = "; ".join(changes[:3] + ["and more"] * (len(changes) > 3))
@@ -209,7 +200,7 @@ class Run:
             if end and os.pread(descriptor, 1, end - 1) != b"\n":  # a kill tore the last line
                 os.ftruncate(descriptor, path.read_bytes().rfind(b"\n") + 1)
             storage.write_all(descriptor, line)
-        renaming.crash_point("log-written")
+        storage.crash_point("log-written")
 
     def metrics(self) -> list[dict[str, Any]]:
         """Return the records logged so far; of a finished run they are what they were."""
@@ -230,7 +221,7 @@ class Run:
             )
         kept = b"".join(line for _, line in records[:count])
         if kept != self._logged():
-            with renaming.aside(self.folder / _METRICS, "rewind") as aside:
+            with storage.aside(self.folder / _METRICS, "rewind") as aside:
                 storage.create(aside, kept)
 
     def finish(self, result: Table) -> None:
@@ -241,7 +232,7 @@ class Run:
             "result": renaming.finite(dict(result)),
         }
         content["metrics"] = schemas.described(self._logged())
-        with renaming.aside(self.folder / _RESULT, "finish") as aside:
+        with storage.aside(self.folder / _RESULT, "finish") as aside:
             storage.create(aside, storage.document(content))
 
     @property
@@ -303,39 +294,36 @@ class Run:
         if bad := [group for group in checkpoint.tensors if not _FILE.fullmatch(group + _TENSORS)]:
             raise ValueError(f"{bad[0]!r} cannot be the name of a file")
         if self._locked:  # nobody else writes: what lies aside was left by a process that died
-            renaming.clear(self.folder, ".", sure=True)
+            storage.clear(self.folder, ".+", sure=True)
         # Numbered by when they were written, so that a step can be saved again after a fall back.
         number = max((n for _, n, _ in self.saved(series)), default=0) + 1
         manifest: dict[str, Any] = {"format": FORMAT, "run": self.fingerprint, "series": series}
         manifest |= {"number": number, "step": step, "files": {}}
         if series == "checkpoint":
             manifest["metrics"] = schemas.described(self._logged())
-        with renaming.aside(self.folder / f"{series}-{number:06d}-step-{step}", verb) as aside:
-            aside.mkdir()
-            renaming.crash_point(f"{verb}-begun")
+        with storage.making(self.folder / f"{series}-{number:06d}-step-{step}", verb) as made:
             for group in [None, *checkpoint.tensors]:
                 content = state if group is None else renaming.packed(checkpoint.tensors[group])
                 name = _STATE if group is None else group + _TENSORS
                 manifest["files"][name] = schemas.described(content)
-                storage.create(aside / name, content)
-                renaming.crash_point(f"{verb}-file-written")
-            storage.create(aside / _MANIFEST, storage.document(manifest))
-            storage.sync(aside)
-        renaming.crash_point(f"{verb}-durable")
+                storage.create(made / name, content)
+                storage.crash_point(f"{verb}-file-written")
+            storage.create(made / _MANIFEST, storage.document(manifest))
+        storage.crash_point(f"{verb}-durable")
         there = [path for path, _, _ in self.saved(series)]
         kept = [path for path in there if path not in self._damaged][:keep]
         for old in [path for path in there if path not in kept]:
             self._discard(old, verb)
-        renaming.crash_point(f"{verb}-pruned")
+        storage.crash_point(f"{verb}-pruned")
 
     def _discard(self, path: Path, verb: str) -> None:
         """Remove a folder; half removed, it does not look like a damaged one."""
-        aside = renaming.beside(path)
+        aside = storage.beside(path)
         try:
             if foreign := [p.name for p in path.iterdir() if not _OURS.fullmatch(p.name)]:
                 raise OSError(f"{foreign[0]!r} in it is not ours")
             os.rename(path, aside)  # noqa: PTH104  # as below
-            renaming.crash_point(f"{verb}-discarding")
+            storage.crash_point(f"{verb}-discarding")
             shutil.rmtree(aside)
         except OSError as error:  # what had to be saved is saved
             self.warnings.append(f"{path} could not be removed: {renaming.brief(error)}")

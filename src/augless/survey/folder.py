@@ -97,20 +97,10 @@ class Survey:
         if folder.is_dir() and any(folder.iterdir()):
             raise BadSurvey(f"{folder} holds something else; name a new folder with --out")
         tokens = {one.id: secrets.token_urlsafe(18) for one in design.annotators}
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        aside = folder.with_name(f".{folder.name}.aside{os.getpid()}")
-        aside.mkdir()
-        try:
-            secret = json.dumps({"tokens": tokens}, indent=1).encode()
-            storage.create(aside / TOKENS, secret, mode=0o600)
-            storage.create(aside / SURVEY, content)
-            storage.sync(aside)
-            aside.rename(folder)
-        except BaseException:
-            for name in (TOKENS, SURVEY):
-                (aside / name).unlink(missing_ok=True)
-            aside.rmdir()
-            raise
+        secret = json.dumps({"tokens": tokens}, indent=1).encode()
+        with storage.making(folder, "survey") as made:
+            storage.create(made / TOKENS, secret, mode=0o600)
+            storage.create(made / SURVEY, content)
         return survey
 
     @staticmethod
