@@ -20,9 +20,8 @@ from typing import Annotated
 
 import numpy as np
 
-from augless import corpora, runs, trials
+from augless import corpora, runs, schemas, storage, trials
 from augless.recipes import following, reading
-from augless.runs import outcomes
 
 
 def score(value, signature="s"):
@@ -52,8 +51,9 @@ def record(**changes):
         },
         "history": [{"kind": "epoch", "step": 3}],
     } | changes
-    whole["result"] = outcomes.parsed(runs.Outcome, whole["result"])
-    whole["history"] = outcomes.parsed(tuple[trials.Logged, ...], whole["history"])
+    whole["result"] = schemas.parsed(runs.Outcome, storage.encoded(whole["result"]))
+    history = storage.encoded(whole["history"])
+    whole["history"] = schemas.parsed(tuple[trials.Logged, ...], history)
     return trials.Record(**whole)
 
 

@@ -69,7 +69,7 @@ def test_junk_in_a_signed_record_is_refused_in_a_line_or_reported_on(tmp_path, k
     ("changes", "said"),
     [
         ({"scores": {"test": {"bleu": {"value": "12", "signature": "s"}}}}, "value"),
-        ({"scores": {"test": {"bleu": {}}}}, "test.bleu.value: field required"),
+        ({"scores": {"test": {"bleu": {}}}}, "test.bleu.value: it is missing"),
         ({"result": {"seconds": -1.0}}, "result.seconds"),
         ({"result": {"samples": 10**400}}, "result.samples"),
         ({"history": [{"kind": "epoch", "step": 1, "terms": [{"histogram": "x"}]}]}, "histogram"),

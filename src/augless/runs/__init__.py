@@ -15,10 +15,9 @@ Every byte that is read back is compared with a SHA-256 first. A file can name n
 is unpickled.
 """
 
-from augless.runs.directory import Busy, Changed, Checkpoint, Codecs, Run, Table
+from augless.runs.directory import CRASH_POINTS, Busy, Changed, Checkpoint, Codecs, Run, Table
+from augless.runs.files import FORMAT, SIDES, BadRun
 from augless.runs.outcomes import Best, Outcome, Spent, outcome
-from augless.runs.renaming import CRASH_POINTS, finite
-from augless.runs.schemas import FORMAT, SIDES, BadRun
 
 __all__ = [
     "CRASH_POINTS",
@@ -34,6 +33,5 @@ __all__ = [
     "Run",
     "Spent",
     "Table",
-    "finite",
     "outcome",
 ]

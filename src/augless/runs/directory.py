@@ -12,20 +12,20 @@ import shutil
 import socket
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from augless import knobs, storage, text
-from augless.runs import renaming, schemas
-from augless.runs.schemas import FORMAT, SIDES, BadRun
+from augless import knobs, schemas, storage, text
+from augless.runs import files, tensors
+from augless.runs.files import FORMAT, SIDES, BadRun
 
 if TYPE_CHECKING:  # torch is slow to load, and a list of runs does without
     from torch import Tensor
 
 Table = Mapping[str, Any]  # of what JSON can say
 Codecs = tuple[text.Codec, text.Codec]
-Kind = TypeVar("Kind")
+Kind = TypeVar("Kind", files.Manifest, files.Result)
 
 _RUN, _MANIFEST, _STATE, _METRICS = "run.json", "manifest.json", "state.json", "metrics.jsonl"
 _RESULT, _LOCK, _TENSORS = "result.json", "lock", ".safetensors"
@@ -34,7 +34,15 @@ _SAVED = re.compile(r"[a-z]+-(\d{6,18})-step-(\d{1,18})", re.ASCII)
 _FILE = re.compile(r"\w[\w-]*\.safetensors|state\.json", re.ASCII)
 _OURS = re.compile(rf"{_FILE.pattern}|manifest\.json", re.ASCII)
 _UPDATE = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW
-_LARGEST = 1 << 26  # bytes of a JSON file; nothing of ours comes near
+_MOMENTS = ("begun", "written", "renamed")
+_SAVING = (*_MOMENTS, "file-written", "durable", "discarding", "pruned")
+CRASH_POINTS = (
+    *(f"{verb}-{moment}" for verb in ("save", "best") for moment in _SAVING),
+    *(f"create-{moment}" for moment in _MOMENTS),
+    *(f"{verb}-{moment}" for verb in ("rewind", "finish") for moment in _MOMENTS[1:]),
+    "log-written",
+)
+"""where tests kill a process, by `storage.crash_point`"""
 
 
 class Changed(BadRun):
@@ -59,10 +67,9 @@ class Checkpoint:
 class Run:
     """A run's directory."""
 
-    def __init__(self, folder: Path, header: Table) -> None:
-        said = knobs.build(schemas.Header, header)
-        self.folder, self.recipe, self.corpus = folder, said.recipe, said.corpus
-        self.versions, self._vocabularies = said.versions, said.vocabularies
+    def __init__(self, folder: Path, header: files.Header) -> None:
+        self.folder, self.recipe, self.corpus = folder, header.recipe, header.corpus
+        self.versions, self._vocabularies = header.versions, header.vocabularies
         self.warnings: list[str] = []
         """what was found damaged and passed over, one line each"""
         self._damaged: set[Path] = set()
@@ -79,16 +86,22 @@ class Run:
         """
         folder = Path(folder)
         vocabularies = {s: c.fingerprint for s, c in zip(SIDES, codecs, strict=True)}
-        header = {"format": FORMAT, "recipe": dict(recipe), "corpus": corpus}
-        header |= {"vocabularies": vocabularies, "versions": dict(versions)}
-        Run(folder, header)  # refuses what could not be read back
-        document = storage.document(header)  # before anything is written: it may not be JSON
+        header = files.Header(
+            format=FORMAT,
+            recipe=dict(recipe),
+            corpus=corpus,
+            vocabularies=vocabularies,
+            versions=dict(versions),
+        )
+        content = schemas.written(header)
+        # Before anything is written: it may not be JSON, or not what can be read back.
+        header = schemas.parsed(files.Header, storage.encoded(content))
         if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
             place = storage.target(folder)  # a link to an empty folder stays a link
             with contextlib.suppress(storage.Taken), storage.making(place, "create") as made:
                 for codec, side in zip(codecs, SIDES, strict=True):
                     codec.save(made / side)
-                storage.create(made / _RUN, document)
+                storage.create(made / _RUN, storage.document(content))
         run = Run.open(folder)
         if changes := _changes(run._made_from, Run(folder, header)._made_from):
             these = "; ".join(changes[:3] + ["and more"] * (len(changes) > 3))
@@ -105,18 +118,17 @@ class Run:
         if not (folder / _RUN).exists():
             what = "holds no run" if folder.exists() else "does not exist"
             raise BadRun(f"{folder} {what}; make one with train, or name another folder")
-        with renaming.blaming(folder / _RUN):
-            return Run(folder, storage.parse(storage.read(folder / _RUN, _LARGEST), FORMAT))
+        with files.blaming(folder / _RUN):
+            return Run(folder, files.read(files.Header, folder / _RUN))
 
     @functools.cached_property
     def codecs(self) -> Codecs:
         """The codecs of the source and the target."""
         codecs = []
         for side in SIDES:
-            with renaming.blaming(self.folder / side):
-                storage.read(
-                    self.folder / side / text.codec.FILE, _LARGEST
-                )  # refuses a link, a pipe, a giant
+            with files.blaming(self.folder / side):
+                # Refuses a link, a pipe, a giant.
+                storage.read(self.folder / side / text.codec.FILE, files.LARGEST)
                 codecs.append(text.Codec.load(self.folder / side))
                 if codecs[-1].fingerprint != self._vocabularies.get(side):
                     raise BadRun("not the vocabulary that the run was made with")
@@ -193,7 +205,7 @@ class Run:
 
     def log(self, record: Table) -> None:
         """Append a record to the metrics; a number that is not finite becomes null."""
-        line = json.dumps(renaming.finite(dict(record)), allow_nan=False).encode() + b"\n"
+        line = json.dumps(schemas.finite(dict(record)), allow_nan=False).encode() + b"\n"
         path = self.folder / _METRICS
         with storage.opened(path, _UPDATE | os.O_APPEND) as descriptor:
             end = os.fstat(descriptor).st_size
@@ -206,8 +218,8 @@ class Run:
         """Return the records logged so far; of a finished run they are what they were."""
         path = self.folder / _RESULT
         if os.path.lexists(path):
-            with renaming.blaming(path):
-                done = self._own(schemas.Result, path)
+            with files.blaming(path):
+                done = self._own(files.Result, path)
             self._check_log(done.metrics)
         return [record for record, _ in self._records()]
 
@@ -226,14 +238,14 @@ class Run:
 
     def finish(self, result: Table) -> None:
         """Say that the run is done, and with what result."""
-        content = {
-            "format": FORMAT,
-            "run": self.fingerprint,
-            "result": renaming.finite(dict(result)),
-        }
-        content["metrics"] = schemas.described(self._logged())
+        said = files.Result(
+            format=FORMAT,
+            run=self.fingerprint,
+            result=schemas.finite(dict(result)),
+            metrics=files.described(self._logged()),
+        )
         with storage.aside(self.folder / _RESULT, "finish") as aside:
-            storage.create(aside, storage.document(content))
+            storage.create(aside, storage.document(schemas.written(said)))
 
     @property
     def result(self) -> dict[str, Any] | None:
@@ -241,29 +253,29 @@ class Run:
         path = self.folder / _RESULT
         if not os.path.lexists(path):
             return None
-        with renaming.blaming(path):
-            return self._own(schemas.Result, path).result
+        with files.blaming(path):
+            return self._own(files.Result, path).result
 
     def _own(self, kind: type[Kind], path: Path) -> Kind:
         """Read a document that belongs to this run."""
-        content = storage.parse(storage.read(path, _LARGEST), FORMAT)
-        if content.get("run") != self.fingerprint:
+        said = files.read(kind, path)
+        if said.run != self.fingerprint:
             raise BadRun("it belongs to another run")
-        return knobs.build(kind, content)
+        return said
 
     def _logged(self) -> bytes:
         """Return the lines of all records, without a last one that a kill tore."""
         path = self.folder / _METRICS
         if not os.path.lexists(path):
             return b""
-        with renaming.blaming(path):
+        with files.blaming(path):
             content = storage.read(path, 1 << 40)
         return content[: content.rfind(b"\n") + 1]
 
-    def _check_log(self, wanted: schemas.Content) -> None:
+    def _check_log(self, wanted: files.Content) -> None:
         """Refuse records that are not what was logged: cut, changed or gone."""
-        with renaming.blaming(self.folder / _METRICS):
-            schemas.compare(self._logged(), wanted)
+        with files.blaming(self.folder / _METRICS):
+            files.compare(self._logged(), wanted)
 
     def _records(self) -> list[tuple[dict[str, Any], bytes]]:
         """Return records and their lines."""
@@ -276,7 +288,7 @@ class Run:
                 if not isinstance(record, dict) or not isinstance(record.get("step", 0), int):
                     raise ValueError("it is no record of a step")
             except (ValueError, RecursionError) as error:
-                raise BadRun(f"{path}, line {number} is damaged: {renaming.brief(error)}") from None
+                raise BadRun(f"{path}, line {number} is damaged: {files.brief(error)}") from None
             records.append((record, line + b"\n"))
         return records
 
@@ -297,18 +309,19 @@ class Run:
             storage.clear(self.folder, ".+", sure=True)
         # Numbered by when they were written, so that a step can be saved again after a fall back.
         number = max((n for _, n, _ in self.saved(series)), default=0) + 1
-        manifest: dict[str, Any] = {"format": FORMAT, "run": self.fingerprint, "series": series}
-        manifest |= {"number": number, "step": step, "files": {}}
+        manifest = files.Manifest(
+            format=FORMAT, run=self.fingerprint, series=series, number=number, step=step, files={}
+        )
         if series == "checkpoint":
-            manifest["metrics"] = schemas.described(self._logged())
+            manifest = replace(manifest, metrics=files.described(self._logged()))
         with storage.making(self.folder / f"{series}-{number:06d}-step-{step}", verb) as made:
             for group in [None, *checkpoint.tensors]:
-                content = state if group is None else renaming.packed(checkpoint.tensors[group])
+                content = state if group is None else tensors.packed(checkpoint.tensors[group])
                 name = _STATE if group is None else group + _TENSORS
-                manifest["files"][name] = schemas.described(content)
+                manifest.files[name] = files.described(content)
                 storage.create(made / name, content)
                 storage.crash_point(f"{verb}-file-written")
-            storage.create(made / _MANIFEST, storage.document(manifest))
+            storage.create(made / _MANIFEST, storage.document(schemas.written(manifest)))
         storage.crash_point(f"{verb}-durable")
         there = [path for path, _, _ in self.saved(series)]
         kept = [path for path in there if path not in self._damaged][:keep]
@@ -326,7 +339,7 @@ class Run:
             storage.crash_point(f"{verb}-discarding")
             shutil.rmtree(aside)
         except OSError as error:  # what had to be saved is saved
-            self.warnings.append(f"{path} could not be removed: {renaming.brief(error)}")
+            self.warnings.append(f"{path} could not be removed: {files.brief(error)}")
 
     def _newest(self, series: str) -> Checkpoint | None:
         tried: dict[Path, str] = {}
@@ -334,7 +347,7 @@ class Run:
         while fresh := [entry for entry in self.saved(series) if entry[0] not in tried]:
             path = fresh[0][0]
             try:
-                with renaming.blaming(path):
+                with files.blaming(path):
                     return self._load(series, *fresh[0])
             except BadRun as error:
                 tried[path] = str(error)
@@ -352,7 +365,7 @@ class Run:
         """Read a checkpoint; nothing of it is used before all of it is verified."""
         if path.is_symlink():
             raise BadRun("it is a link")
-        manifest = self._own(schemas.Manifest, path / _MANIFEST)
+        manifest = self._own(files.Manifest, path / _MANIFEST)
         if (manifest.series, manifest.number, manifest.step) != (series, number, step):
             raise BadRun("it was saved under another name")
         self._check_log(manifest.metrics)
@@ -360,7 +373,7 @@ class Run:
         state = json.loads(contents.pop(_STATE, b"null"))
         if not isinstance(state, dict):
             raise BadRun(f"{_STATE} is no table")
-        groups = {n.removesuffix(_TENSORS): renaming.unpacked(c) for n, c in contents.items()}
+        groups = {n.removesuffix(_TENSORS): tensors.unpacked(c) for n, c in contents.items()}
         return Checkpoint(step, groups, state)
 
 
@@ -384,13 +397,13 @@ def _changes(old: Table, new: Table) -> list[str]:
     return [f"{k} was {was.get(k, 'not there')} and is now {now.get(k, 'gone')}" for k in keys]
 
 
-def _verified(folder: Path, name: str, wanted: schemas.Content) -> bytes:
+def _verified(folder: Path, name: str, wanted: files.Content) -> bytes:
     """Read a file that a manifest names, and compare it with what the manifest says."""
     if not _FILE.fullmatch(name):
         raise BadRun(f"the manifest names {knobs.shown(name)}")
     content = storage.read(folder / name, wanted.bytes)
     try:
-        schemas.compare(content, wanted)
+        files.compare(content, wanted)
     except BadRun as error:
         raise BadRun(f"{name}: {error}") from None
     return content

@@ -1,35 +1,16 @@
-"""How a training ended: one value, which result.json and records of trials say.
-
-A dataclass with these types is also the schema of what is read from a file: `parsed` checks every
-key and type and says in one line what is wrong. Keys that it does not know are ignored, so that
-older and newer files can be read.
-"""
+"""How a training ended: one value, which result.json and records of trials say."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
-from typing import Annotated, Any, TypeVar
+from dataclasses import dataclass, field
+from typing import Annotated
 
 import pydantic
 
-from augless import storage
+from augless import schemas, storage
 from augless.runs.directory import Run
-from augless.runs.schemas import BadRun
-
-Kind = TypeVar("Kind")
-
-LARGEST = 1e15
-"""a number beyond it counts as not finite: sums and squares of it would not be"""
-
-
-def _usable(value: float | None) -> float | None:
-    return value if value is not None and abs(value) <= LARGEST else None
-
-
-Number = Annotated[float | None, pydantic.AfterValidator(_usable)]
-"""None where it is not known or not finite"""
-Count = Annotated[int, pydantic.Field(ge=0, lt=2**63)]
-Seconds = Annotated[float, pydantic.Field(ge=0, le=LARGEST)]
+from augless.runs.files import BadRun
+from augless.schemas import Count, Number, Seconds
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,30 +54,8 @@ def outcome(run: Run) -> Outcome | None:
     if (said := run.result) is None:
         return None
     try:
-        ended = parsed(Outcome, storage.encoded(said))
-        for kind, table in ((Outcome, said), (Best, said.get("best", {}))):
-            names = [one.name for one in fields(kind) if one.name != "needed"]  # it came later
-            if absent := [name for name in names if name not in table]:
-                raise ValueError(f"the key {absent[0]!r} is missing")
+        ended = schemas.parsed(Outcome, storage.encoded(said))
+        schemas.check_whole(ended, {"needed": {}, **said})  # which came later
     except ValueError as error:
         raise BadRun(f"{run.folder}: result.json is not ours: {error}") from None
     return ended
-
-
-_ADAPTERS: dict[Any, pydantic.TypeAdapter[Any]] = {}
-
-
-def parsed(kind: type[Kind], content: Any) -> Kind:
-    """Check what a file says, as JSON's values or as its text, against a schema; one line."""
-    if kind not in _ADAPTERS:
-        _ADAPTERS[kind] = pydantic.TypeAdapter(kind)  # slow to make
-    adapter: pydantic.TypeAdapter[Kind] = _ADAPTERS[kind]
-    try:
-        if isinstance(content, bytes):
-            return adapter.validate_json(content, strict=True)
-        return adapter.validate_python(content)
-    except pydantic.ValidationError as error:
-        first = error.errors(include_url=False, include_input=False, include_context=False)[0]
-        where = ".".join(map(str, first["loc"]))[:80]
-        said = first["msg"][:1].lower() + first["msg"][1:]
-        raise ValueError(f"{where}: {said}" if where else said) from None

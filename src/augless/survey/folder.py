@@ -23,11 +23,12 @@ import secrets
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, Literal
 
 import pydantic
 
 from augless import storage
+from augless.schemas import EXACT
 from augless.survey.designing import Annotator, BadSurvey, Design, Points, parsed
 from augless.survey.store import SLOWEST, Answer, Store
 
@@ -36,7 +37,6 @@ SURVEY, TOKENS, RATINGS, RETURNED = "survey.json", "tokens.json", "ratings.sqlit
 _LARGEST = 1 << 27  # bytes of a file; nothing of ours comes near
 _TOKEN = r"^[A-Za-z0-9_-]{22,64}$"  # 128 bits or more
 _ID = r"^[0-9a-f]{16}$"
-_STRICT = pydantic.ConfigDict(extra="forbid", strict=True)
 
 
 class Busy(OSError):  # noqa: N818 - as that of a run
@@ -47,7 +47,7 @@ class Busy(OSError):  # noqa: N818 - as that of a run
 class Returned:
     """The answer at a place, as an offline page saves it."""
 
-    __pydantic_config__: ClassVar[pydantic.ConfigDict] = _STRICT
+    __pydantic_config__ = EXACT
 
     place: Annotated[int, pydantic.Field(ge=0)]
     scores: Annotated[tuple[Points, ...], pydantic.Field(max_length=6)]
@@ -58,7 +58,7 @@ class Returned:
 class ReturnedFile:
     """The file that an offline page saves."""
 
-    __pydantic_config__: ClassVar[pydantic.ConfigDict] = _STRICT
+    __pydantic_config__ = EXACT
 
     format: Literal["augless ratings 1"]
     survey: Annotated[str, pydantic.StringConstraints(pattern=_ID)]
@@ -70,7 +70,7 @@ class ReturnedFile:
 class _Tokens:
     """annotator -> token."""
 
-    __pydantic_config__: ClassVar[pydantic.ConfigDict] = _STRICT
+    __pydantic_config__ = EXACT
 
     tokens: dict[str, Annotated[str, pydantic.StringConstraints(pattern=_TOKEN)]]
 

@@ -1,6 +1,6 @@
 """What is known of a run, typed: its scores, its log, its terms, what tuning chose.
 
-A dataclass here is also the schema of what is read from a file; see `runs.outcomes`.
+A dataclass here is also the schema of what is read from a file; see `schemas`.
 """
 
 from __future__ import annotations
@@ -13,8 +13,10 @@ from typing import Annotated, Any, Literal
 
 import pydantic
 
+from augless import schemas, storage
 from augless.errors import Failure
-from augless.runs.outcomes import Count, Number, Spent, parsed
+from augless.runs import Spent
+from augless.schemas import Count, Number
 
 Values = dict[str, Any]
 """dotted key of a recipe -> value; a table that has a name stands for a whole choice"""
@@ -225,4 +227,4 @@ def _component(recipe: Mapping[str, Any], prefix: str, default: Component) -> Co
 
 def history_of(entries: Iterable[Mapping[str, Any]]) -> tuple[Logged, ...]:
     """Return what a run logged."""
-    return tuple(parsed(Logged, dict(entry)) for entry in entries)
+    return tuple(schemas.parsed(Logged, storage.encoded(dict(entry))) for entry in entries)
