@@ -53,7 +53,7 @@ def record(**changes):
     } | changes
     whole["result"] = schemas.parsed(runs.Outcome, storage.encoded(whole["result"]))
     history = storage.encoded(whole["history"])
-    whole["history"] = schemas.parsed(tuple[trials.Logged, ...], history)
+    whole["history"] = schemas.parsed(tuple[runs.Logged, ...], history)
     return trials.Record(**whole)
 
 

@@ -6,7 +6,7 @@
     source/codec.json, target/codec.json
     checkpoint-000007-step-1200/        manifest.json, state.json, model.safetensors, ...
     best-000002-step-900/               the same, for the best model so far
-    metrics.jsonl                       one record a line
+    metrics.jsonl                       what was logged, an entry a line
     result.json                         there once the run is done
     lock                                held by the process that trains
 
@@ -17,7 +17,7 @@ is unpickled.
 
 from augless.runs.directory import CRASH_POINTS, Busy, Changed, Checkpoint, Codecs, Run, Table
 from augless.runs.files import FORMAT, SIDES, BadRun
-from augless.runs.outcomes import Best, Outcome, Spent, outcome
+from augless.runs.progress import Best, Caution, Logged, Moment, Outcome, Spent, TermLog
 
 __all__ = [
     "CRASH_POINTS",
@@ -26,12 +26,15 @@ __all__ = [
     "BadRun",
     "Best",
     "Busy",
+    "Caution",
     "Changed",
     "Checkpoint",
     "Codecs",
+    "Logged",
+    "Moment",
     "Outcome",
     "Run",
     "Spent",
     "Table",
-    "outcome",
+    "TermLog",
 ]

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from augless import knobs, schemas, storage, text
 from augless.runs import files, tensors
 from augless.runs.files import FORMAT, SIDES, BadRun
+from augless.runs.progress import Logged, Outcome
 
 if TYPE_CHECKING:  # torch is slow to load, and a list of runs does without
     from torch import Tensor
@@ -203,9 +204,10 @@ class Run:
             raise BadRun(f"{self.folder} has no model yet; train it first")
         return best
 
-    def log(self, record: Table) -> None:
-        """Append a record to the metrics; a number that is not finite becomes null."""
-        line = json.dumps(schemas.finite(dict(record)), allow_nan=False).encode() + b"\n"
+    def log(self, entry: Logged) -> None:
+        """Append an entry to the metrics; a number that is not finite becomes null."""
+        said = schemas.finite(schemas.written(entry))
+        line = json.dumps(said, allow_nan=False).encode() + b"\n"
         path = self.folder / _METRICS
         with storage.opened(path, _UPDATE | os.O_APPEND) as descriptor:
             end = os.fstat(descriptor).st_size
@@ -214,14 +216,14 @@ class Run:
             storage.write_all(descriptor, line)
         storage.crash_point("log-written")
 
-    def metrics(self) -> list[dict[str, Any]]:
-        """Return the records logged so far; of a finished run they are what they were."""
+    def metrics(self) -> list[Logged]:
+        """Return what was logged so far; of a finished run it is what it was."""
         path = self.folder / _RESULT
         if os.path.lexists(path):
             with files.blaming(path):
                 done = self._own(files.Result, path)
             self._check_log(done.metrics)
-        return [record for record, _ in self._records()]
+        return [entry for entry, _ in self._records()]
 
     def rewind(self, count: int) -> None:
         """Forget all records but the first ones: the others will be logged again."""
@@ -256,6 +258,17 @@ class Run:
         with files.blaming(path):
             return self._own(files.Result, path).result
 
+    def outcome(self) -> Outcome | None:
+        """Return how training ended, or None if it has not; what a run of ours says is whole."""
+        if (said := self.result) is None:
+            return None
+        try:
+            ended = schemas.parsed(Outcome, storage.encoded(said))
+            schemas.check_whole(ended, {"needed": {}, **said})  # which came later
+        except ValueError as error:
+            raise BadRun(f"{self.folder}: {_RESULT} is not ours: {error}") from None
+        return ended
+
     def _own(self, kind: type[Kind], path: Path) -> Kind:
         """Read a document that belongs to this run."""
         said = files.read(kind, path)
@@ -277,19 +290,15 @@ class Run:
         with files.blaming(self.folder / _METRICS):
             files.compare(self._logged(), wanted)
 
-    def _records(self) -> list[tuple[dict[str, Any], bytes]]:
-        """Return records and their lines."""
+    def _records(self) -> list[tuple[Logged, bytes]]:
+        """Return entries and their lines."""
         path = self.folder / _METRICS
-        lines = self._logged().split(b"\n")[:-1]
         records = []
-        for number, line in enumerate(lines, 1):
+        for number, line in enumerate(self._logged().split(b"\n")[:-1], 1):
             try:
-                record = json.loads(line)
-                if not isinstance(record, dict) or not isinstance(record.get("step", 0), int):
-                    raise ValueError("it is no record of a step")
-            except (ValueError, RecursionError) as error:
-                raise BadRun(f"{path}, line {number} is damaged: {files.brief(error)}") from None
-            records.append((record, line + b"\n"))
+                records.append((schemas.parsed(Logged, line), line + b"\n"))
+            except ValueError as error:
+                raise BadRun(f"{path}, line {number} is damaged: {error}") from None
         return records
 
     def saved(self, series: str) -> list[tuple[Path, int, int]]:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Annotated, Any, Literal
 
 import pydantic
 import torch
 from torch import Tensor
 
-from augless import losses, polar, schemas, storage
+from augless import losses, polar, runs, schemas, storage
 from augless.contracts import Batch, Output
 from augless.knobs import Among, Knobs, Within
 from augless.polar.weightings import work_type
@@ -104,8 +104,8 @@ class Tally:
         ends = {"least": min(self.least, other.least), "most": max(self.most, other.most)}
         return Tally(**sums, **ends, histogram=histogram)
 
-    def summary(self) -> dict[str, Any]:
-        """Return the statistics that a record holds."""
+    def summary(self) -> runs.TermLog:
+        """Return the statistics that are logged."""
         n = self.samples or 1.0
         mean, length = self.weight / n, self.length / n
         squares = max(0.0, self.weight_squared - n * mean**2)
@@ -116,19 +116,19 @@ class Tally:
         covariance = self.weight_length / n - mean * length
         product = spread * spread_length
         correlation = covariance / product if product else 0.0
-        return {
-            "loss": self.loss / n,
-            "weight": mean,
-            "weight_sd": spread,
-            "weight_spread": spread / mean if mean else 0.0,
-            "weight_within_batches": self.within / squares if spread else None,
-            "weight_min": self.least,
-            "weight_max": self.most,
-            "raised": self.raised / n,
-            "effective_samples": self.weight**2 / (n * self.weight_squared or 1.0),
-            "weight_length_correlation": correlation,
-            "histogram": self.histogram,
-        }
+        return runs.TermLog(
+            loss=self.loss / n,
+            weight=mean,
+            weight_sd=spread,
+            weight_spread=spread / mean if mean else 0.0,
+            weight_within_batches=self.within / squares if spread else None,
+            weight_min=self.least,
+            weight_max=self.most,
+            raised=self.raised / n,
+            effective_samples=self.weight**2 / (n * self.weight_squared or 1.0),
+            weight_length_correlation=correlation,
+            histogram=tuple(self.histogram),
+        )
 
     def state_dict(self) -> dict[str, Any]:
         """Return the sums as JSON; infinities, before any sample, as null."""
@@ -223,16 +223,19 @@ class Criterion:
             self.recent[i], self.epoch[i] = self.recent[i] + done, self.epoch[i] + done
             self._pending[i] = Tally()
 
-    def summaries(self, tallies: list[Tally]) -> list[dict[str, Any]]:
-        """Return the statistics of each term, with its running means."""
-        return [
-            {
-                **tally.summary(),
-                "mean_loss": objective.mean_loss,
-                "mean_weight": objective.mean_weight,
-            }
-            for tally, objective in zip(tallies, self.objectives, strict=True)
-        ]
+    def summaries(
+        self, tallies: list[Tally], shares: Sequence[float | None]
+    ) -> tuple[runs.TermLog, ...]:
+        """Return the statistics of each term, with its running means and share of the gradient."""
+        return tuple(
+            replace(
+                tally.summary(),
+                mean_loss=objective.mean_loss,
+                mean_weight=objective.mean_weight,
+                gradient_share=share,
+            )
+            for tally, objective, share in zip(tallies, self.objectives, shares, strict=True)
+        )
 
     def state_dict(self) -> dict[str, Any]:
         """Return all that is needed to resume, as JSON."""

@@ -16,7 +16,7 @@ import json
 import re
 import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -66,7 +66,7 @@ class Facts:
     """how to repeat it"""
     result: runs.Outcome
     scores: facts.Scores
-    history: tuple[facts.Logged, ...]
+    history: tuple[runs.Logged, ...]
     """what was logged: every epoch, and at most about 200 intervals"""
     inputs: tuple[facts.Input, ...] = ()
     """files that the corpus was read from; older records have none"""
@@ -85,7 +85,7 @@ class Facts:
         return sorted(file.sha256 for file in self.inputs) or [self.corpus]
 
     @property
-    def epochs(self) -> list[facts.Logged]:
+    def epochs(self) -> list[runs.Logged]:
         """What was logged after epochs."""
         return [entry for entry in self.history if entry.kind == "epoch"]
 
@@ -130,7 +130,7 @@ class Record(Facts):
         tensors = packed(record.statistics)
         digest = storage.digest(tensors)
         kept = {knob.name: getattr(record, knob.name) for knob in fields(Facts)}
-        plain = pydantic.TypeAdapter(Facts).dump_python(Facts(**kept))
+        plain = asdict(Facts(**kept)) | {"history": [*map(schemas.written, record.history)]}
         content = {"format": FORMAT, **plain, "statistics": digest}
         storage.inside(folder.parent, folder.name)  # no link
         folder.mkdir(parents=True, exist_ok=True)

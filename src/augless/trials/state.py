@@ -118,7 +118,7 @@ class State:
     def outcome(self, job: Job) -> runs.Outcome | None:
         """Return how training a run ended, if it has and is here."""
         try:
-            return runs.outcome(runs.Run.open(self.folder(job)))
+            return runs.Run.open(self.folder(job)).outcome()
         except (OSError, ValueError):
             return None
 
