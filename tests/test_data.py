@@ -85,6 +85,18 @@ def test_a_second_call_does_nothing_and_changed_inputs_are_noticed(tmp_path):
     assert len({first.folder, *(other.folder for other in others)}) == 4
 
 
+def test_files_whose_names_are_no_text_are_prepared(tmp_path):
+    names = [os.fsdecode(name) for name in (b"train\xff.de", b"train\xff.en")]
+    for name in names:
+        (tmp_path / name).write_text("ein Haus\n" * 5)
+    train = tuple(tmp_path / name for name in names)
+    corpus = corpora.CORPORA["files"](train=train, languages=("de", "en"))
+    settings = data.Settings(vocabulary=text.Subwords(size=60))
+    made = data.prepare(corpus, settings, tmp_path / "data", name="mine")
+    assert [one["name"] for one in made.manifest["inputs"]] == ["train\ufffd.de", "train\ufffd.en"]
+    assert data.prepare(corpus, settings, tmp_path / "data", name="mine").folder == made.folder
+
+
 def test_a_killed_prepare_leaves_nothing_half_made(tmp_path):
     script = (
         "import os, signal, sys\n"

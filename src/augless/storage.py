@@ -130,8 +130,9 @@ def making(folder: Path, verb: str) -> Iterator[Path]:
     """Make a folder aside, which takes the place of `folder` once it is whole.
 
     Meant for a folder that is not there, or empty; `Taken` is raised if another process was faster.
-    What killed processes left of earlier attempts is removed.
+    What processes that were killed left of earlier attempts is removed.
     """
+    folder = folder.absolute()  # else "." has no name
     folder.parent.mkdir(parents=True, exist_ok=True)
     clear(folder.parent, re.escape(folder.name))
     with aside(folder, verb) as made:
@@ -145,7 +146,7 @@ def aside(path: Path, verb: str) -> Iterator[Path]:
     """Give a name beside a path; what is made there takes the place of the path at the end.
 
     That is a file or a folder. It is on the disk before it gets its name; if anything fails, it is
-    gone. Killed at `{verb}-written`, a process leaves what `clear` removes.
+    gone, and what a kill leaves of it `clear` removes. `verb` names the points where tests kill.
     """
     made = beside(path)
     try:

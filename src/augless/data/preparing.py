@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
+import os
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
@@ -406,7 +407,12 @@ def _identity(pair: corpora.Pair) -> bytes:
 def _described(corpus: corpora.Corpus) -> list[dict[str, Any]]:
     """Name the files that were read, with sizes and checksums; not where they are."""
     files = [path for path in corpus.inputs() if path.is_file()]
-    return [{"name": p.name, "bytes": p.stat().st_size, "sha256": store.digest(p)} for p in files]
+    return [
+        # A name need not be text.
+        {"name": os.fsencode(path.name).decode("utf-8", "replace")}
+        | {"bytes": path.stat().st_size, "sha256": store.digest(path)}
+        for path in files
+    ]
 
 
 def _stamps(corpus: corpora.Corpus) -> list[tuple[int, ...]] | None:
