@@ -123,3 +123,16 @@ def test_a_signed_result_that_is_malformed_is_refused_in_a_line(tmp_path, change
     with pytest.raises(runs.BadRun, match=r"result\.json is not ours") as caught:
         run.outcome()
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("change", [{"epoch": "x"}, {"scores": {"\x1b": "x"}}, {"scores": None}])
+def test_a_signed_best_model_that_is_malformed_is_refused_in_a_line(tmp_path, change):
+    run = new_run(tmp_path / "run")
+    fit(run, model())
+    best = run.best()
+    assert run.kept() == run.outcome().best
+    run.save_best(best.tensors["model"], best.state | change)
+    (run.folder / "result.json").unlink()
+    with pytest.raises(runs.BadRun, match=r"state\.json of the best model is not ours") as caught:
+        fit(run, model())
+    assert str(caught.value).isprintable()

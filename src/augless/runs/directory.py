@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from augless import knobs, schemas, storage, text
 from augless.runs import files, tensors
 from augless.runs.files import FORMAT, SIDES, BadRun
-from augless.runs.progress import Logged, Outcome
+from augless.runs.progress import Best, Logged, Outcome
 
 if TYPE_CHECKING:  # torch is slow to load, and a list of runs does without
     from torch import Tensor
@@ -27,6 +27,7 @@ if TYPE_CHECKING:  # torch is slow to load, and a list of runs does without
 Table = Mapping[str, Any]  # of what JSON can say
 Codecs = tuple[text.Codec, text.Codec]
 Kind = TypeVar("Kind", files.Manifest, files.Result)
+Said = TypeVar("Said", Best, Outcome)
 
 _RUN, _MANIFEST, _STATE, _METRICS = "run.json", "manifest.json", "state.json", "metrics.jsonl"
 _RESULT, _LOCK, _TENSORS = "result.json", "lock", ".safetensors"
@@ -259,15 +260,23 @@ class Run:
             return self._own(files.Result, path).result
 
     def outcome(self) -> Outcome | None:
-        """Return how training ended, or None if it has not; what a run of ours says is whole."""
-        if (said := self.result) is None:
-            return None
+        """Return how training ended, or None if it has not."""
+        said = self.result
+        # Older runs do not say what they needed.
+        return None if said is None else self._whole(Outcome, {"needed": {}, **said}, _RESULT)
+
+    def kept(self) -> Best:
+        """Return which model is the best so far, and how it scored."""
+        return self._whole(Best, self.best().state, f"{_STATE} of the best model")
+
+    def _whole(self, kind: type[Said], said: dict[str, Any], where: str) -> Said:
+        """Check what a training said; no default stands for what is not there."""
         try:
-            ended = schemas.parsed(Outcome, storage.encoded(said))
-            schemas.check_whole(ended, {"needed": {}, **said})  # which came later
+            value = schemas.parsed(kind, storage.encoded(said))
+            schemas.check_whole(value, said)
         except ValueError as error:
-            raise BadRun(f"{self.folder}: {_RESULT} is not ours: {error}") from None
-        return ended
+            raise BadRun(f"{self.folder}: {where} is not ours: {error}") from None
+        return value
 
     def _own(self, kind: type[Kind], path: Path) -> Kind:
         """Read a document that belongs to this run."""

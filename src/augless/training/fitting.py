@@ -169,9 +169,9 @@ class _Session:
         if better:
             at.best, at.best_loss = scores[trainer.settings.metric], scores.get("loss")
             at.best_step, at.waited = at.step, 0
-            state = {"step": at.step, "epoch": at.epoch, "scores": scores}
+            best = runs.Best(step=at.step, epoch=at.epoch, scores=dict(scores))
             if trainer.ranks.first:
-                self.run.save_best(trainer.weights(), state)
+                self.run.save_best(trainer.weights(), asdict(best))
         else:
             at.waited += 1
         at.epoch, at.batch = at.epoch + 1, 0
@@ -198,7 +198,7 @@ class _Session:
             samples=at.samples,
             tokens=at.tokens,
             seconds=at.seconds,
-            best=runs.Best(**self.run.best().state),
+            best=self.run.kept(),
             needed=self.needed,
         )
         self.run.finish(asdict(ended))
