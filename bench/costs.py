@@ -31,7 +31,7 @@ class Side:
     """A method at work, and what its run said at the end of each epoch."""
 
     resolved: Any
-    epochs: list[dict[str, Any]] = field(default_factory=list)
+    epochs: list[Any] = field(default_factory=list)
     finished: bool = False
 
     def epoch(self, place: Any) -> None:
@@ -41,8 +41,8 @@ class Side:
         before = len(self.epochs)
 
         def heard(record: Any) -> None:
-            if record["kind"] == "epoch":
-                self.epochs.append(dict(record))
+            if record.kind == "epoch":
+                self.epochs.append(record)
 
         once = replace(place, stop=lambda: len(self.epochs) > before, on_record=heard)
         _, self.finished = following.train(self.resolved, once)
@@ -50,27 +50,26 @@ class Side:
     @property
     def seconds(self) -> float:
         """Seconds of an epoch with its validation, the median."""
-        spent = [0.0, *(record["seconds"] for record in self.epochs)]
+        spent = [0.0, *(record.seconds for record in self.epochs)]
         return statistics.median(b - a for a, b in itertools.pairwise(spent))
 
     @property
     def samples(self) -> float:
         """Samples of an epoch."""
-        return self.epochs[-1]["samples"] / len(self.epochs)
+        return self.epochs[-1].samples / len(self.epochs)
 
     @property
-    def needed(self) -> dict[str, dict[str, float]]:
+    def needed(self) -> dict[str, Any]:
         """What was done before, by what it was."""
-        found: dict[str, dict[str, float]] = self.epochs[-1].get("needed", {})
-        return found
+        return self.epochs[-1].needed
 
     @property
     def total(self) -> tuple[float, float]:
         """Seconds and samples of all of it; rewriting trains nothing."""
         last = self.epochs[-1]
-        seconds = last["seconds"] + sum(one["seconds"] for one in self.needed.values())
-        trained = (one["samples"] for what, one in self.needed.items() if what != "rewriting")
-        return seconds, last["samples"] + sum(trained)
+        seconds = last.seconds + sum(one.seconds for one in self.needed.values())
+        trained = (one.samples for what, one in self.needed.items() if what != "rewriting")
+        return seconds, last.samples + sum(trained)
 
 
 def prepared(options: argparse.Namespace, place: Any) -> dict[str, Side]:
@@ -133,7 +132,7 @@ def main() -> None:
             samples / plain.total[1],
         ]
         a, b, c, d = (f"({ratio:.2f})" for ratio in ratios)
-        before = ", ".join(f"{what} {one['seconds']:.0f}" for what, one in side.needed.items())
+        before = ", ".join(f"{what} {one.seconds:.0f}" for what, one in side.needed.items())
         print(
             f"| {name} | {side.seconds:.2f} {a} | {side.samples:,.0f} {b} | {before} "
             f"| {seconds:,.0f} {c} | {samples:,.0f} {d} |"

@@ -7,6 +7,7 @@ import io
 import itertools
 import os
 import pty
+import signal
 import struct
 import subprocess
 import sys
@@ -19,9 +20,8 @@ from typing import Annotated
 
 import numpy as np
 
-from augless import corpora, runs, trials
+from augless import corpora, runs, schemas, storage, trials
 from augless.recipes import following, reading
-from augless.runs import outcomes
 
 
 def score(value, signature="s"):
@@ -51,8 +51,9 @@ def record(**changes):
         },
         "history": [{"kind": "epoch", "step": 3}],
     } | changes
-    whole["result"] = outcomes.parsed(runs.Outcome, whole["result"])
-    whole["history"] = outcomes.parsed(tuple[trials.Logged, ...], whole["history"])
+    whole["result"] = schemas.parsed(runs.Outcome, storage.encoded(whole["result"]))
+    history = storage.encoded(whole["history"])
+    whole["history"] = schemas.parsed(tuple[runs.Logged, ...], history)
     return trials.Record(**whole)
 
 
@@ -77,6 +78,18 @@ def descendants(process):
 def alive(processes):
     """List those processes that still run; one that nobody has waited for yet does not."""
     return [pid for pid in processes if Path(f"/proc/{pid}/cwd").exists()]
+
+
+def killed(action, *, at):
+    """Do something in a process that is killed at a point of `storage.crash_point`."""
+    child = os.fork()
+    if not child:
+        try:
+            os.environ["AUGLESS_CRASH"] = at
+            action()
+        finally:
+            os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
 
 
 def augless(*arguments, cwd, stdin=None, env=None):

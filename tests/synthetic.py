@@ -3,6 +3,7 @@
 import dataclasses
 import functools
 import hashlib
+import json
 import math
 import re
 from html.parser import HTMLParser
@@ -11,7 +12,7 @@ from typing import ClassVar
 import numpy as np
 import pytest
 
-from augless import metrics, recipes, reports, runs, trials
+from augless import metrics, recipes, reports, runs, schemas, trials
 from augless.recipes import following
 from augless.reports import evidence
 from augless.runs import Spent
@@ -175,7 +176,7 @@ def record_of(method, seed, corpus, texts, *, skill, written=True, kinds=None):
         result=runs.Outcome(**steps, seconds=41.5 * copies + seed),
         scores={"test": scores, "valid": scores},
         statistics=statistics,
-        history=facts.history_of(history_of(method, skill, rng)),
+        history=schemas.parsed(tuple[runs.Logged, ...], json.dumps(history_of(method, skill, rng))),
         hypotheses={"test": hypotheses} if written else None,
     )
 

@@ -17,7 +17,7 @@ from augless import augmentation, corpora, data, decoding, runs, text
 from augless.augmentation import AUGMENTERS, BadAugmentation, Enlarged, Reversed, making
 from augless.augmentation.augmenter import Context, Line, changed, chosen, words
 from augless.cli.augmenting import summary
-from support import Listed, trained
+from support import Listed, killed, trained
 
 TOY = corpora.CORPORA["toy-de-en"](train=70, valid=9, test=8)
 
@@ -190,6 +190,17 @@ def test_what_a_pair_becomes_depends_on_no_other_pair(made, tmp_path):
 
 
 # The folder
+
+
+@pytest.mark.parametrize("point", ["augment-begun", "augment-written", "augment-renamed"])
+def test_killed_while_the_folder_is_put_together_it_is_whole_or_made_again(made, tmp_path, point):
+    whole = augment(made["word-edits"], tmp_path / "whole")
+    out = tmp_path / "deep" / "out"
+    killed(lambda: augment(made["word-edits"], out), at=point)
+    assert out.exists() == (point == "augment-renamed")
+    assert contents(augment(made["word-edits"], out).folder) == contents(whole.folder)
+    if point != "augment-renamed":  # else a folder of work stays hidden beside it
+        assert [*out.parent.iterdir()] == [out]
 
 
 def test_the_same_call_finds_the_folder(made, tmp_path):

@@ -197,8 +197,9 @@ def test_back_translation_trains_the_reverse_model_and_says_what_it_cost(back):
     assert needed["reverse model"] == {key: result[key] for key in ("seconds", "samples")}
     assert needed["reverse model"]["samples"] == 120
     assert needed["rewriting"]["samples"] == 60 and needed["rewriting"]["seconds"] >= 0
-    epochs = [record for record in run.metrics() if record["kind"] == "epoch"]
-    assert [record["needed"] for record in epochs] == [needed, needed]
+    epochs = [entry for entry in run.metrics() if entry.kind == "epoch"]
+    spent = {what: runs.Spent(**one) for what, one in needed.items()}
+    assert [entry.needed for entry in epochs] == [spent, spent]
     assert ("training the reverse model first, from en to de", 0, None) in told
     (name,) = made_files(folder)
     assert name.startswith("toy-de-en-back-translation-")
@@ -211,7 +212,7 @@ def test_plain_training_needed_nothing(tmp_path):
         run.folder.name
         == f"toy-de-en-{following.run_name(load('training.epochs=1'), prepared.fingerprint)}"
     )
-    assert run.result["needed"] == {} and "needed" not in run.metrics()[-1]
+    assert run.result["needed"] == {} == run.metrics()[-1].needed
 
 
 def test_stopped_anywhere_it_goes_on_to_the_same_bits(back, tmp_path, monkeypatch):

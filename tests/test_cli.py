@@ -4,6 +4,7 @@ import re
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -11,6 +12,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+from augless import runs
 from augless.cli import options
 from augless.cli import training as verb
 from augless.knobs import AtLeast, Within
@@ -225,15 +227,24 @@ def test_no_connection_is_attempted(tmp_path):
 
 
 def test_a_line_of_training_says_what_each_term_makes_of_the_gradient_and_what_was_clipped():
-    term = {"loss": 60.0, "weight": 1.0, "gradient_share": 0.997}
-    record = {"kind": "interval", "epoch": 1, "step": 20, "rate": 1.0, "gradient_norm": 7.0}
-    record |= {"tokens_per_second": 900.0, "clipped": 0.75}
-    two = verb.line(record | {"terms": [term, term | {"loss": 0.9, "gradient_share": 0.003}]})
+    term = runs.TermLog(loss=60.0, weight=1.0, gradient_share=0.997)
+    record = runs.Logged(
+        kind="interval",
+        epoch=1,
+        step=20,
+        rate=1.0,
+        gradient_norm=7.0,
+        tokens_per_second=900.0,
+        clipped=0.75,
+        terms=(term,),
+    )
+    other = replace(term, loss=0.9, gradient_share=0.003)
+    two = verb.line(replace(record, terms=(term, other)))
     assert "99.70% of the gradient" in two and "0.30% of the gradient" in two
     assert "75% of steps clipped" in two
-    one = verb.line(record | {"terms": [term]})
+    one = verb.line(record)
     assert "of the gradient" not in one and "75% of steps clipped" in one
-    unknown = verb.line(record | {"terms": [term | {"gradient_share": None}] * 2})
+    unknown = verb.line(replace(record, terms=(replace(term, gradient_share=None),) * 2))
     assert "of the gradient" not in unknown
-    done = record | {"kind": "epoch", "scores": {"loss": 2.0}, "terms": [term]}
+    done = replace(record, kind="epoch", scores={"loss": 2.0})
     assert verb.line(done).endswith("75% of steps clipped; validation: loss 2 per token")

@@ -85,6 +85,18 @@ def test_a_second_call_does_nothing_and_changed_inputs_are_noticed(tmp_path):
     assert len({first.folder, *(other.folder for other in others)}) == 4
 
 
+def test_files_whose_names_are_no_text_are_prepared(tmp_path):
+    names = [os.fsdecode(name) for name in (b"train\xff.de", b"train\xff.en")]
+    for name in names:
+        (tmp_path / name).write_text("ein Haus\n" * 5)
+    train = tuple(tmp_path / name for name in names)
+    corpus = corpora.CORPORA["files"](train=train, languages=("de", "en"))
+    settings = data.Settings(vocabulary=text.Subwords(size=60))
+    made = data.prepare(corpus, settings, tmp_path / "data", name="mine")
+    assert [one["name"] for one in made.manifest["inputs"]] == ["train\ufffd.de", "train\ufffd.en"]
+    assert data.prepare(corpus, settings, tmp_path / "data", name="mine").folder == made.folder
+
+
 def test_a_killed_prepare_leaves_nothing_half_made(tmp_path):
     script = (
         "import os, signal, sys\n"
@@ -98,6 +110,10 @@ def test_a_killed_prepare_leaves_nothing_half_made(tmp_path):
     for stage in ("counting words", "learning the vocabulary", "writing train", "writing test"):
         assert subprocess.run([*command, stage]).returncode == -signal.SIGKILL
         assert not list(tmp_path.glob("toy-*")), "what is not whole has no name"
+    for point in ("begun", "written"):
+        crash = {**os.environ, "AUGLESS_CRASH": f"prepare-{point}"}
+        assert subprocess.run([*command, "none"], env=crash).returncode == -signal.SIGKILL
+        assert not list(tmp_path.glob("toy-*"))
     assert list(tmp_path.iterdir()), "and the last had written something"
     subprocess.run([*command, "none"], check=True)
     (folder,) = tmp_path.iterdir()  # and what the killed ones wrote is gone
@@ -714,7 +730,7 @@ def test_what_a_killed_prepare_left_is_removed_by_one_that_finds_its_work_done(t
     made = tiny(tmp_path)
     ended = subprocess.Popen(["true"])
     ended.wait()
-    left = tmp_path / f".{made.folder.name}.{ended.pid}"
+    left = tmp_path / f".{made.folder.name}.aside{ended.pid}"
     (left / "source").mkdir(parents=True)
     (left / "source" / "codec.json").write_text("{")
     tiny(tmp_path)

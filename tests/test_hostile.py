@@ -211,7 +211,7 @@ def _run(sandbox, draw):
                 following.train(resolved, sandbox.place, folder=folder)
         else:
             runs.Run.open(folder).metrics()
-            runs.outcome(runs.Run.open(folder))
+            runs.Run.open(folder).outcome()
             lines = following.writer(folder, "cpu").generate(["ein haus", "zwei"])
             assert len(lines) == 2 and not any("\n" in line for line in lines)
 

@@ -117,7 +117,7 @@ def test_at_most_an_interval_of_work_is_lost(tmp_path):
     crash = "log-written:4"  # the record of step 7 or 8
     assert session(tmp_path / "run", "law", crash=crash) == -signal.SIGKILL
     run = runs.Run.open(tmp_path / "run")
-    last, recorded = run.last().step, max(record["step"] for record in run.metrics())
+    last, recorded = run.last().step, max(entry.step for entry in run.metrics())
     assert recorded - 2 <= last <= recorded
 
 

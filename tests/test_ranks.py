@@ -90,7 +90,7 @@ def test_two_ranks_take_the_same_steps_as_one_and_stop_and_fail_together(tmp_pat
             for folder in (f"{objective}-alone", objective)
         )
         for ours, other in zip(mine, theirs, strict=True):
-            for a, b in zip(ours["terms"], other["terms"], strict=True):
+            for a, b in zip(map(vars, ours.terms), map(vars, other.terms), strict=True):
                 # Before a mean loss is known a histogram is in units of each rank's own.
                 for name in a.keys() - {"histogram"}:
                     assert a[name] == pytest.approx(b[name], abs=1e-9), name

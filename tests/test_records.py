@@ -69,7 +69,7 @@ def test_junk_in_a_signed_record_is_refused_in_a_line_or_reported_on(tmp_path, k
     ("changes", "said"),
     [
         ({"scores": {"test": {"bleu": {"value": "12", "signature": "s"}}}}, "value"),
-        ({"scores": {"test": {"bleu": {}}}}, "test.bleu.value: field required"),
+        ({"scores": {"test": {"bleu": {}}}}, "test.bleu.value: it is missing"),
         ({"result": {"seconds": -1.0}}, "result.seconds"),
         ({"result": {"samples": 10**400}}, "result.samples"),
         ({"history": [{"kind": "epoch", "step": 1, "terms": [{"histogram": "x"}]}]}, "histogram"),
@@ -132,7 +132,7 @@ def test_a_record_written_before_a_field_was_added_is_read(tmp_path):
     (folder / "record.json").write_bytes(records.document(content))
     loaded = trials.Record.load(folder)
     assert loaded.inputs == () and loaded.result == runs.Outcome(seconds=2.0, samples=4)
-    assert loaded.history == (trials.Logged(kind="epoch", step=3),)
+    assert loaded.history == (runs.Logged(kind="epoch", step=3),)
 
 
 def test_terms_are_typed_and_junk_among_them_is_no_term():

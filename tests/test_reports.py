@@ -11,7 +11,7 @@ import xml.etree.ElementTree
 import numpy as np
 import pytest
 
-from augless import polar, reports, trials
+from augless import polar, reports, runs, trials
 from augless.reports import (
     answers,
     buckets,
@@ -157,9 +157,7 @@ def test_the_page_says_how_strong_each_treatment_was(page, gathered):
     assert float(row["spread"]) == strong.spread and float(row["clipped"]) == 0.125
     assert float(row["gradient_share_1"]) == 1.0 and "gradient_share_2" not in row
     first = study.row("linear").records[1]
-    silent = [
-        dataclasses.replace(e, clipped=None, terms=(trials.TermLog(),)) for e in first.history
-    ]
+    silent = [dataclasses.replace(e, clipped=None, terms=(runs.TermLog(),)) for e in first.history]
     none = evidence.treatment_of([dataclasses.replace(first, history=tuple(silent))])
     assert not none.known and (none.spread, none.shares, none.clipped) == (None, (None,), None)
 
@@ -804,7 +802,7 @@ def test_weights_of_one_of_several_terms_say_which(gathered, page, tmp_path):
     second |= {"terms.1.loss.name": "wasserstein", "terms.1.scale": 0.1}
 
     def changed(record):
-        empty = trials.TermLog()
+        empty = runs.TermLog()
         history = [dataclasses.replace(e, terms=(empty, *e.terms)) for e in record.history]
         return dataclasses.replace(record, recipe=second, history=tuple(history))
 

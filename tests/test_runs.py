@@ -17,6 +17,7 @@ import sys
 import tempfile
 import time
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 from unittest import mock
 
@@ -59,11 +60,15 @@ def same(one, other):
     return one.step == other.step and one.state == other.state and shapes[0] == shapes[1]
 
 
+def entry(step, **more):
+    return runs.Logged(kind="interval", step=step, **more)
+
+
 def example(folder):
     """Make a run with two checkpoints, a best model, metrics and a result."""
     run = create(folder)
     for step in (10, 20):
-        run.log({"step": step, "loss": 1 / step})
+        run.log(entry(step, rate=1 / step))
         run.save(checkpoint(step))
     run.save_best(checkpoint(10).tensors["model"], {"step": 10, "score": 0.5})
     run.finish({"score": 0.5})
@@ -365,7 +370,7 @@ def work(folder):
     run = create(folder)
     with run.lock():
         run.rewind(2 if run.last() else 0)
-        run.log({"step": 30, "loss": 0.5})
+        run.log(entry(30, rate=0.5))
         run.save(checkpoint(30))
         run.save_best(checkpoint(30).tensors["model"], {"step": 30, "score": 0.6})
         run.finish({"score": 0.6})
@@ -380,7 +385,7 @@ def test_killed_at_any_point_nothing_good_is_lost(tmp_path, monkeypatch, point):
     folder = tmp_path / "run"
     verb, _, moment = point.partition(":")[0].partition("-")
     if verb != "create":
-        copy(folder).log({"step": 25, "loss": 0.6})
+        copy(folder).log(entry(25, rate=0.6))
     monkeypatch.setenv("AUGLESS_CRASH", point)
     assert ended(child(lambda: work(folder))) == -signal.SIGKILL
     monkeypatch.delenv("AUGLESS_CRASH")
@@ -397,12 +402,12 @@ def test_killed_at_any_point_nothing_good_is_lost(tmp_path, monkeypatch, point):
         assert run.best().step == (30 if done("best") else 10)
         assert run.result == {"score": 0.6 if done("finish") else 0.5}
         steps = [10, 20, *([] if done("rewind") else [25]), *([30] if verb not in "rewind" else [])]
-        assert [record["step"] for record in run.metrics()] == steps
+        assert [logged.step for logged in run.metrics()] == steps
         assert run.warnings == []
     work(folder)
     run = runs.Run.open(folder)
     assert same(run.last(), checkpoint(30)) and run.best().step == 30 and run.warnings == []
-    assert [r["step"] for r in run.metrics()] == ([30] if verb == "create" else [10, 20, 30])
+    assert [logged.step for logged in run.metrics()] == ([30] if verb == "create" else [10, 20, 30])
     assert run.result == {"score": 0.6} and leftovers(folder) == leftovers(tmp_path) == []
 
 
@@ -431,8 +436,8 @@ def test_everything_is_flushed_before_it_gets_its_name_and_the_name_after(run, f
     with mock.patch.object(os, "rename", noted):
         run.save(checkpoint(30))
     path, gone = "checkpoint-000003-step-30", "checkpoint-000001-step-10"
-    aside, files = f".{path}.aside{os.getpid()}", ["state.json", "model.safetensors"]
-    files = ["metrics.jsonl", *files, "optimizer.safetensors", "manifest.json"]
+    aside, files = f".{path}.aside{os.getpid()}", ["state.json", "optimizer.safetensors"]
+    files = ["metrics.jsonl", *files, "model.safetensors", "manifest.json"]
     moved = [f"{aside} -> {path}", "run", f"{gone} -> .{gone}.aside{os.getpid()}"]
     assert flushed == [*files, aside, *moved]
     flushed.clear()
@@ -444,7 +449,8 @@ def test_everything_is_flushed_before_it_gets_its_name_and_the_name_after(run, f
     create(run.folder.parent / "new")
     place = [f".new.aside{os.getpid()}", run.folder.parent.name]
     names = [re.sub(r"\.(codec\.json)\..*\.aside", r"\1", name) for name in flushed]
-    assert names == ["codec.json", "source", "codec.json", "target", "run.json", *place]
+    codecs = ["codec.json", "source", "codec.json", "target"]
+    assert names == [*codecs, *codecs[2:], *codecs[:2], "run.json", *place]
 
 
 # Damage
@@ -625,33 +631,51 @@ def test_a_signed_manifest_that_is_malformed_costs_one_checkpoint(run, change):
 
 
 def test_records_come_back_and_what_is_not_finite_is_null(run):
-    record = {"step": 30, "loss": 0.1 + 0.2, "nan": float("nan"), "inside": [{"inf": -1e400}, (1,)]}
-    run.log(record)
-    assert run.metrics()[-1] == record | {"nan": None, "inside": [{"inf": None}, [1]]}
+    term = runs.TermLog(loss=1 / 3, weight_min=-1e400, histogram=(1, 2))
+    logged = entry(30, rate=0.1 + 0.2, clipped=float("nan"), terms=(term,))
+    run.log(logged)
+    line = (run.folder / "metrics.jsonl").read_bytes().splitlines()[-1]
+    assert line.startswith(b'{"kind": "interval", "step": 30, "rate": 0.30000000000000004, ')
+    assert b'"clipped": null' in line and b'"weight_min": null' in line
+    (run.folder / "result.json").unlink()
+    terms = (replace(term, weight_min=None),)
+    assert run.metrics()[-1] == replace(logged, clipped=None, terms=terms)
 
 
-@pytest.mark.parametrize("torn", [b'{"step": 3', b"\0\0\0", b"\xff", b'{"step": 30}'])
+def test_records_of_earlier_and_later_versions_are_read(run):
+    path = run.folder / "metrics.jsonl"
+    path.write_bytes(path.read_bytes() + b'{"kind": "epoch", "step": 30, "newer": [{}]}\n')
+    assert run.metrics()[-1] == runs.Logged(kind="epoch", step=30)
+
+
+@pytest.mark.parametrize(
+    "torn", [b'{"kind": "i', b"\0\0\0", b"\xff", b'{"kind": "epoch", "step": 30}']
+)
 def test_a_torn_last_line_is_dropped(run, torn):
     path = run.folder / "metrics.jsonl"
     path.write_bytes(path.read_bytes() + torn)
-    assert [record["step"] for record in run.metrics()] == [10, 20]
-    run.log({"step": 30})
-    assert [record["step"] for record in run.metrics()] == [10, 20, 30]
+    assert [logged.step for logged in run.metrics()] == [10, 20]
+    run.log(entry(30))
+    assert [logged.step for logged in run.metrics()] == [10, 20, 30]
 
 
-@pytest.mark.parametrize("line", [b"", b"{", b"3", b"\xff", b"[" * 100_000, b'{"step": "x"}'])
+@pytest.mark.parametrize(
+    "line",
+    [b"", b"{", b"3", b"\xff", b"[" * 100_000, b"{}", b'{"kind": "epoch", "step": "x"}'],
+)
 def test_a_damaged_line_elsewhere_is_refused_by_number(run, line):
     path = run.folder / "metrics.jsonl"
-    path.write_bytes(path.read_bytes() + line + b'\n{"step": 30}\n')
-    with pytest.raises(runs.BadRun, match=r"metrics.jsonl, line 3 is damaged"):
+    path.write_bytes(path.read_bytes() + line + b'\n{"kind": "epoch", "step": 30}\n')
+    with pytest.raises(runs.BadRun, match=r"metrics.jsonl, line 3 is damaged") as caught:
         run.metrics()
+    assert str(caught.value).isprintable()
 
 
 def test_rewinding_keeps_the_bytes_of_earlier_records(run):
     path = run.folder / "metrics.jsonl"
     before = path.read_bytes()
-    run.log({"step": 21})
-    run.log({"note": "of no step"})
+    run.log(entry(21))
+    run.log(runs.Logged(kind="epoch", step=22, scores={"\x1b": 1.0}))
     run.rewind(2)
     assert path.read_bytes() == before
 
@@ -685,7 +709,7 @@ def test_records_that_are_not_what_was_logged_are_noticed(run, kind):
     if kind in ("cut", "cut at a line", "altered"):
         assert run.last().step == 10 and "metrics.jsonl" in run.warnings[0]
         run.rewind(1)
-        assert [record["step"] for record in run.metrics()] == [10]
+        assert [logged.step for logged in run.metrics()] == [10]
         assert run.last().step == 10
     else:
         with pytest.raises(runs.BadRun, match=r"metrics\.jsonl.*restore it from a copy") as caught:
@@ -742,7 +766,7 @@ def failing(name, turn, number):
 ACTIONS = {
     "save": lambda run: run.save(checkpoint(30)),
     "best": lambda run: run.save_best(checkpoint(30).tensors["model"], {"step": 30}),
-    "log": lambda run: run.log({"step": 30}),
+    "log": lambda run: run.log(entry(30)),
     "rewind": lambda run: run.rewind(2),
     "finish": lambda run: run.finish({"score": 0.6}),
     "create": lambda run: create(run.folder.parent / "new"),
@@ -759,7 +783,7 @@ def seen(run):
     return {
         "save": last.step,
         "best": run.best().step,
-        "log": [record["step"] for record in run.metrics()],
+        "log": [logged.step for logged in run.metrics()],
         "finish": run.result["score"],
         "create": new.exists() and [codec.fingerprint for codec in runs.Run.open(new).codecs],
     }
@@ -769,7 +793,7 @@ def disk_failed(folder, action, name, turn, number):
     """Let one call fail; return whether it did, and whether something was lost or misreported."""
     run = runs.Run.open(folder)
     if action == "rewind":
-        run.log({"step": 25})
+        run.log(entry(25))
     before = seen(run)
     raised, wrong = None, False
     changes = "log" if action == "rewind" else action

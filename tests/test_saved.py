@@ -115,11 +115,24 @@ def test_tensors_that_are_not_the_trainings_are_refused(saved, kind):
 )
 def test_a_signed_result_that_is_malformed_is_refused_in_a_line(tmp_path, change):
     run = new_run(tmp_path / "run")
-    assert runs.outcome(run) is None
+    assert run.outcome() is None
     fit(run, model())
     done = run.result
-    assert runs.outcome(run).best.epoch == 1
+    assert run.outcome().best.epoch == 1
     run.finish(done | change if change else {})
     with pytest.raises(runs.BadRun, match=r"result\.json is not ours") as caught:
-        runs.outcome(run)
+        run.outcome()
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("change", [{"epoch": "x"}, {"scores": {"\x1b": "x"}}, {"scores": None}])
+def test_a_signed_best_model_that_is_malformed_is_refused_in_a_line(tmp_path, change):
+    run = new_run(tmp_path / "run")
+    fit(run, model())
+    best = run.best()
+    assert run.kept() == run.outcome().best
+    run.save_best(best.tensors["model"], best.state | change)
+    (run.folder / "result.json").unlink()
+    with pytest.raises(runs.BadRun, match=r"state\.json of the best model is not ours") as caught:
+        fit(run, model())
+    assert str(caught.value).isprintable()

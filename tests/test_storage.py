@@ -3,10 +3,13 @@
 import os
 import re
 import stat
+import subprocess
+from pathlib import Path
 
 import pytest
 
 from augless import errors, storage
+from support import killed
 
 
 def test_a_replaced_file_is_whole_or_as_it_was(tmp_path):
@@ -34,6 +37,77 @@ def test_a_link_is_replaced_and_not_written_through(tmp_path):
     path.symlink_to(victim)
     storage.replace(path, b"new")
     assert victim.read_bytes() == b"mine" and path.read_bytes() == b"new"
+
+
+def make(folder, content=b"new"):
+    with storage.making(folder, "test") as made:
+        (made / "inner").mkdir()
+        (made / "inner" / "file").write_bytes(content)
+
+
+def content_of(folder):
+    return {path.name: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize("point", ["begun", "written", "renamed"])
+def test_a_folder_is_whole_or_absent_whenever_its_maker_is_killed(tmp_path, point):
+    folder = tmp_path / "deep" / "folder"
+    killed(lambda: make(folder), at=f"test-{point}")
+    if point == "renamed":
+        assert content_of(folder) == {"file": b"new"}
+    else:
+        assert [path.name[0] for path in folder.parent.iterdir()] == ["."]
+        make(folder)  # and what was left is gone
+    assert [*folder.parent.iterdir()] == [folder]
+
+
+def test_a_folder_that_cannot_be_finished_is_gone(tmp_path):
+    with pytest.raises(KeyboardInterrupt), storage.making(tmp_path / "folder", "test") as made:
+        (made / "file").touch()
+        raise KeyboardInterrupt
+    assert not [*tmp_path.iterdir()]
+
+
+def test_an_empty_folder_is_taken_over_and_a_full_one_is_left(tmp_path):
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    make(folder)
+    with pytest.raises(storage.Taken, match="folder was made by another process meanwhile"):
+        make(folder, b"other")
+    assert content_of(folder) == {"file": b"new"} and [*tmp_path.iterdir()] == [folder]
+
+
+def test_all_of_a_folder_is_on_the_disk_before_it_has_its_name(tmp_path, monkeypatch):
+    flushed, link = [], "/proc/self/fd/{}".format
+    monkeypatch.setattr(os, "fsync", lambda d: flushed.append(Path(link(d)).readlink()))
+    rename = os.rename
+    monkeypatch.setattr(os, "rename", lambda *paths: (flushed.append("renamed"), rename(*paths)))
+    make(tmp_path / "folder")
+    made = tmp_path / f".folder.aside{os.getpid()}"
+    assert flushed == [made / "inner" / "file", made / "inner", made, "renamed", tmp_path]
+
+
+def test_only_what_dead_processes_left_of_a_folder_is_removed(tmp_path):
+    ended = subprocess.Popen(["true"])
+    ended.wait()
+    names = [f".folder.aside{os.getppid()}", f".other.aside{ended.pid}", ".folder.aside", ".folder"]
+    for name in (*names, f".folder.aside{ended.pid}"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "file").touch()
+    make(tmp_path / "folder")
+    assert {path.name for path in tmp_path.iterdir()} == {"folder", *names}
+    storage.clear(tmp_path, "other|folder", sure=True)
+    assert {path.name for path in tmp_path.iterdir()} == {"folder", *names[2:]}
+
+
+def test_a_link_where_a_folder_is_made_aside_is_not_written_through(tmp_path):
+    victim, outside = tmp_path / "victim", tmp_path / "outside"
+    victim.mkdir()
+    (victim / "file").write_bytes(b"mine")
+    outside.mkdir()
+    (outside / f".folder.aside{os.getpid()}").symlink_to(victim)
+    make(outside / "folder")
+    assert content_of(victim) == {"file": b"mine"} and [*outside.iterdir()] == [outside / "folder"]
 
 
 @pytest.mark.parametrize("name", ["", ".", "..", "a/b", "/etc", ".hidden", "a\0b"])

@@ -20,6 +20,7 @@ from augless import cli, survey
 from augless.survey import designing, pages, ratings, store
 from augless.survey.folder import RATINGS, RETURNED, SURVEY, TOKENS
 from rated import answer_all, lines, made, planned
+from support import killed
 
 # What is rated
 
@@ -185,6 +186,14 @@ def test_a_survey_is_read_back_as_it_was_written(tmp_path):
     # The same command finds it and changes nothing.
     assert made(tmp_path / "s", repeats=2, degraded=2) == made_survey
     assert made_survey.tokens() == tokens
+
+
+@pytest.mark.parametrize("point", ["survey-begun", "survey-written"])
+def test_killed_while_it_is_made_a_survey_is_absent_and_can_be_made_again(tmp_path, point):
+    killed(lambda: made(tmp_path / "s"), at=point)
+    assert not (tmp_path / "s").exists() and [*tmp_path.iterdir()]
+    made(tmp_path / "s")
+    assert [*tmp_path.iterdir()] == [tmp_path / "s"]
 
 
 def test_another_survey_or_other_files_are_never_overwritten(tmp_path):

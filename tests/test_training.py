@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from augless import data, losses, models, polar, runs, text, training
+from augless import data, losses, models, polar, runs, schemas, storage, text, training
 from augless.ranks import ALONE
 from small_runs import (
     OBJECTIVES,
@@ -263,12 +263,12 @@ def test_a_term_that_hardly_counts_and_frequent_clipping_are_warned_of(tmp_path)
     run = new_run(tmp_path / "run")
     fit(run, trainer(terms=terms, clip=0.01))
     for record in run.metrics():
-        assert record["clipped"] == 1.0
-        assert sum(one["gradient_share"] for one in record["terms"]) == pytest.approx(1)
-        if record["kind"] == "epoch":
-            weak, clipping = record["cautions"]
-            assert weak["kind"] == "weak-term" and weak["term"] == 1 and weak["share"] < 0.01
-            assert clipping == {"kind": "clipping", "share": 1.0, "term": None}
+        assert record.clipped == 1.0
+        assert sum(one.gradient_share for one in record.terms) == pytest.approx(1)
+        if record.kind == "epoch":
+            weak, clipping = record.cautions
+            assert weak.kind == "weak-term" and weak.term == 1 and weak.share < 0.01
+            assert clipping == runs.Caution("clipping", 1.0)
     assert [w.split()[0] for w in run.warnings] == ["term", "100%"]  # said once, not each epoch
 
 
@@ -295,7 +295,7 @@ def test_where_all_is_well_nothing_is_warned_of(tmp_path):
     fit(run, trainer(terms=[term(), term("wasserstein", scale=5.0)], clip=0.01))  # nothing weighed
     fit(other := new_run(tmp_path / "other"), trainer(terms=OBJECTIVES["law"], clip=0))
     assert run.warnings == other.warnings == []
-    assert all(not record.get("cautions") for record in run.metrics() + other.metrics())
+    assert all(not record.cautions for record in run.metrics() + other.metrics())
 
 
 def test_losses_that_compare_passes_see_their_own_dropout_and_others_their_mean():
@@ -308,7 +308,7 @@ def test_losses_that_compare_passes_see_their_own_dropout_and_others_their_mean(
     one.step(np.arange(8))
     assert len(seen) == 2 and not torch.equal(seen[0].hidden, seen[1].hidden)
     cross_entropy, apart = losses.evaluate([t.loss for t in terms], seen, batch)
-    recent = [tally.summary()["loss"] for tally in one.criterion.recent]
+    recent = [tally.summary().loss for tally in one.criterion.recent]
     assert recent == pytest.approx([cross_entropy.mean().item(), apart.mean().item()], rel=1e-4)
     assert apart.min() > 0
 
@@ -419,7 +419,7 @@ def test_a_warm_up_begins_with_its_first_step():
         one.step(np.arange(8))
         seen.append(one.optimizer.param_groups[0]["lr"])
     assert seen == pytest.approx([0.01, 0.02, 0.03])
-    assert one.record("interval", one.criterion.recent, one.recent)["rate"] == seen[-1]
+    assert one.record("interval", one.criterion.recent, one.recent).rate == seen[-1]
 
 
 def test_the_defaults_are_the_papers_and_vaswanis():
@@ -482,11 +482,11 @@ def test_logged_weights_are_those_that_were_used_and_lengths_are_of_the_target()
     objective = one.criterion.objectives[0]
     weights = (law(values, values.mean()) / objective.mean_weight).numpy()
     logged = one.criterion.recent[0].summary()
-    assert logged["weight"] == pytest.approx(1, abs=1e-6)
-    assert logged["weight_sd"] == pytest.approx(weights.std(), rel=1e-4)
-    assert logged["weight_spread"] == pytest.approx(weights.std() / weights.mean(), rel=1e-4)
+    assert logged.weight == pytest.approx(1, abs=1e-6)
+    assert logged.weight_sd == pytest.approx(weights.std(), rel=1e-4)
+    assert logged.weight_spread == pytest.approx(weights.std() / weights.mean(), rel=1e-4)
     expected = np.corrcoef(weights, [3, 4, 8, 10])[0, 1]
-    assert logged["weight_length_correlation"] == pytest.approx(expected, abs=1e-4)
+    assert logged.weight_length_correlation == pytest.approx(expected, abs=1e-4)
 
 
 def test_the_spread_of_weights_is_told_apart_within_and_between_batches():
@@ -502,9 +502,9 @@ def test_the_spread_of_weights_is_told_apart_within_and_between_batches():
         assert one.samples == len(weight)
     everything = np.concatenate(batches)
     within = sum(((w - w.mean()) ** 2).sum() for w in batches)
-    share = total.summary()["weight_within_batches"]
+    share = total.summary().weight_within_batches
     assert share == pytest.approx(within / ((everything - everything.mean()) ** 2).sum())
-    assert training.terms.Tally().summary()["weight_within_batches"] is None
+    assert training.terms.Tally().summary().weight_within_batches is None
 
 
 def test_the_best_model_is_the_one_with_the_best_score_and_waiting_ends_the_run(tmp_path):
@@ -562,22 +562,40 @@ def test_records_hold_what_is_promised(tmp_path):
     seen = []
     terms = [term(weighting="exponential"), term("wasserstein", scale=0.1)]
     fit(run, trainer(terms=terms), on_record=seen.append)
-    kinds = [record["kind"] for record in run.metrics()]
+    kinds = [record.kind for record in run.metrics()]
     assert kinds == ["interval", "interval", "epoch", "interval", "interval", "interval", "epoch"]
     interval, epoch = run.metrics()[0], run.metrics()[-1]
     for record in (interval, epoch):
-        assert {"rate", "gradient_norm", "tokens_per_second", "samples", "tokens"} <= set(record)
-        assert record["gradient_norm"] > 0
-    assert set(epoch["scores"]) == {"loss"} and len(seen) == len(kinds)
-    assert epoch["samples"] == 80 and sum(epoch["terms"][0]["histogram"]) == 40
-    for one in (*interval["terms"], *epoch["terms"]):
-        assert one["weight_min"] <= one["weight"] <= one["weight_max"]
-        assert 0 < one["effective_samples"] <= 1 + 1e-9
-        assert -1 <= one["weight_length_correlation"] <= 1
-    law, plain = epoch["terms"]
-    assert 1 < law["weight"] < 2 and law["weight_length_correlation"] > 0.5 and law["raised"] == 1
-    assert plain["weight"] == plain["weight_min"] == plain["weight_max"] == 1
-    assert plain["effective_samples"] == 1 and plain["weight_length_correlation"] == 0
+        assert record.rate and record.tokens_per_second and record.samples and record.tokens
+        assert record.gradient_norm > 0
+    assert set(epoch.scores) == {"loss"} and seen == run.metrics()
+    assert epoch.samples == 80 and sum(epoch.terms[0].histogram) == 40
+    for one in (*interval.terms, *epoch.terms):
+        assert one.weight_min <= one.weight <= one.weight_max
+        assert 0 < one.effective_samples <= 1 + 1e-9
+        assert -1 <= one.weight_length_correlation <= 1
+    law, plain = epoch.terms
+    assert 1 < law.weight < 2 and law.weight_length_correlation > 0.5 and law.raised == 1
+    assert plain.weight == plain.weight_min == plain.weight_max == 1
+    assert plain.effective_samples == 1 and plain.weight_length_correlation == 0
+
+
+def test_a_line_of_the_log_has_the_keys_that_it_always_had(tmp_path):
+    """Runs of earlier versions go on, and end with the bytes that they would have ended with."""
+    run = new_run(tmp_path / "run")
+    fit(run, trainer(), needed={"reverse model": runs.Spent(seconds=1.5, samples=3)})
+    lines = (run.folder / "metrics.jsonl").read_text().splitlines()
+    interval, *_, epoch = map(json.loads, lines)
+    keys = ["kind", "step", "epoch", "samples", "tokens", "rate", "gradient_norm", "clipped"]
+    keys += ["terms", "tokens_per_second"]
+    more = ["scores", "seconds", "validation", "needed", "cautions"]
+    assert [*interval] == keys and [*epoch] == [*keys, *more]
+    assert epoch["needed"] == {"reverse model": {"seconds": 1.5, "samples": 3}}
+    assert epoch["cautions"] == [] and epoch["terms"][0]["weight_within_batches"] is None
+    term = ["loss", "weight", "weight_sd", "weight_spread", "weight_within_batches", "weight_min"]
+    term += ["weight_max", "raised", "effective_samples", "weight_length_correlation", "histogram"]
+    term += ["mean_loss", "mean_weight", "gradient_share"]
+    assert [*interval["terms"][0]] == [*epoch["terms"][0]] == term
 
 
 def test_records_say_what_a_run_took(tmp_path, monkeypatch):
@@ -611,20 +629,20 @@ def test_records_say_what_a_run_took(tmp_path, monkeypatch):
     )
     assert progress == [("training", done, 10) for done in range(1, 11)]
     records = run.metrics()
-    assert [r["step"] for r in records] == [2, 4, 5, 6, 8, 10, 10]
-    assert [r["epoch"] for r in records] == [1, 1, 1, 2, 2, 2, 2]
-    assert [r["tokens"] for r in records] == [sum(tokens[: r["step"]]) for r in records]
-    assert [r["samples"] for r in records] == [8 * r["step"] for r in records]
+    assert [r.step for r in records] == [2, 4, 5, 6, 8, 10, 10]
+    assert [r.epoch for r in records] == [1, 1, 1, 2, 2, 2, 2]
+    assert [r.tokens for r in records] == [sum(tokens[: r.step]) for r in records]
+    assert [r.samples for r in records] == [8 * r.step for r in records]
     spans = [(0, 2), (2, 4), (0, 5), (5, 6), (6, 8), (8, 10), (5, 10)]
     for record, (start, end) in zip(records, spans, strict=True):
         speed = sum(tokens[start:end]) / (2 * (end - start))
-        assert record["tokens_per_second"] == pytest.approx(speed)
+        assert record.tokens_per_second == pytest.approx(speed)
         first = 4 if end == 6 else start  # what is logged goes on over the end of an epoch
-        assert record["gradient_norm"] == pytest.approx(np.mean(norms[first:end]), rel=1e-6)
+        assert record.gradient_norm == pytest.approx(np.mean(norms[first:end]), rel=1e-6)
     for record, seconds in zip((records[2], records[6]), (15, 30), strict=True):
-        assert (record["validation"], record["seconds"]) == (5, seconds / 2)
-        assert record["needed"] == needed
-    assert "needed" not in records[0] and [r["kind"] for r in seen] == [r["kind"] for r in records]
+        assert (record.validation, record.seconds) == (5, seconds / 2)
+        assert record.needed == {what: runs.Spent(**spent) for what, spent in needed.items()}
+    assert records[0].needed == {} and seen == records
     best = {"step": 10, "epoch": 2, "scores": {"loss": 1.0}}
     assert run.result == {
         "steps": 10,
@@ -686,21 +704,20 @@ def test_statistics_of_weights_equal_numpys():
     tally = training.terms.Tally()
     for rows in np.array_split(np.arange(300), 7):
         tally.add(*(torch.tensor(x[rows]) for x in (loss, weight, length, np.ones(300), loss / 3)))
-    statistics = training.terms.Tally.from_state(
-        json.loads(json.dumps(tally.state_dict()))
-    ).summary()
-    assert statistics["loss"] == pytest.approx(loss.mean())
-    assert statistics["weight"] == pytest.approx(weight.mean())
-    assert statistics["weight_sd"] == pytest.approx(weight.std())
-    assert (statistics["weight_min"], statistics["weight_max"]) == (weight.min(), weight.max())
-    assert statistics["raised"] == pytest.approx((weight > 1).mean())
-    assert statistics["effective_samples"] == pytest.approx(
+    state = json.dumps(tally.state_dict())
+    statistics = schemas.parsed(training.terms.Tally, state).summary()
+    assert statistics.loss == pytest.approx(loss.mean())
+    assert statistics.weight == pytest.approx(weight.mean())
+    assert statistics.weight_sd == pytest.approx(weight.std())
+    assert (statistics.weight_min, statistics.weight_max) == (weight.min(), weight.max())
+    assert statistics.raised == pytest.approx((weight > 1).mean())
+    assert statistics.effective_samples == pytest.approx(
         weight.sum() ** 2 / 300 / (weight**2).sum()
     )
     expected = np.corrcoef(weight, length)[0, 1]
-    assert statistics["weight_length_correlation"] == pytest.approx(expected)
+    assert statistics.weight_length_correlation == pytest.approx(expected)
     edges = [*np.arange(0, 4.01, 0.1) * 3.0, np.inf]
-    assert statistics["histogram"] == np.histogram(loss, edges)[0].tolist()
+    assert statistics.histogram == tuple(np.histogram(loss, edges)[0].tolist())
 
 
 def test_pairs_count_in_statistics_as_much_as_their_weight_says():
@@ -712,8 +729,9 @@ def test_pairs_count_in_statistics_as_much_as_their_weight_says():
     repeated = [x.repeat_interleave(count.long()) for x in (loss, weight, length)]
     other.add(*repeated, torch.ones(6), repeated[0])
     found, expected = one.summary(), other.summary()
-    assert {**found, "histogram": 0} == pytest.approx({**expected, "histogram": 0})
-    assert found["raised"] == pytest.approx(3 / 6) and sum(found["histogram"]) == 3
+    ours, theirs = (vars(one) | {"histogram": 0} for one in (found, expected))
+    assert ours == pytest.approx(theirs)
+    assert found.raised == pytest.approx(3 / 6) and sum(found.histogram) == 3
     batch = one.batch(ALONE)
     mean = np.average(weight, weights=count)
     assert batch.within == pytest.approx(float((count * (weight - mean) ** 2).sum()))
@@ -722,20 +740,20 @@ def test_pairs_count_in_statistics_as_much_as_their_weight_says():
     twice = batch + batch
     assert twice.samples == 12 and twice.within == 2 * batch.within
     assert (twice.least, twice.most, twice.histogram[10]) == (0.5, 1.5, 2)
-    assert twice.summary()["weight_within_batches"] == pytest.approx(1)
+    assert twice.summary().weight_within_batches == pytest.approx(1)
 
 
 def test_a_tally_of_nothing_is_zero_and_survives_its_state():
     nothing = training.terms.Tally()
-    state = json.loads(json.dumps(nothing.state_dict(), allow_nan=False))
+    state = nothing.state_dict()
     assert state["least"] is state["most"] is None
-    assert training.terms.Tally.from_state(state) == nothing
+    assert schemas.parsed(training.terms.Tally, storage.encoded(state)) == nothing
     summary = nothing.summary()
-    assert (summary["loss"], summary["weight"], summary["effective_samples"]) == (0, 0, 0)
-    assert summary["weight_within_batches"] is None and sum(summary["histogram"]) == 0
+    assert (summary.loss, summary.weight, summary.effective_samples) == (0, 0, 0)
+    assert summary.weight_within_batches is None and sum(summary.histogram) == 0
     for change in ({"samples": -1.0}, {"histogram": [0] * 40}, {"histogram": [-1] + [0] * 40}):
-        with pytest.raises(ValueError, match="a tally has no counts"):
-            training.terms.Tally.from_state(state | change)
+        with pytest.raises(ValueError, match=next(iter(change))):
+            schemas.parsed(training.terms.Tally, storage.encoded(state | change))
 
 
 def test_a_span_adds_up_and_averages_what_was_measured():
@@ -752,7 +770,7 @@ def test_a_spread_of_weights_does_not_need_a_spread_of_lengths():
     tally = training.terms.Tally()
     weights = torch.tensor([1.0, 1.5, 1.7, 1.9])
     tally.add(torch.ones(4), weights, torch.full((4,), 5), torch.ones(4), torch.ones(4))
-    assert tally.summary()["weight_sd"] == pytest.approx(float(weights.std(correction=0)))
+    assert tally.summary().weight_sd == pytest.approx(float(weights.std(correction=0)))
 
 
 def test_validation_is_never_weighted():

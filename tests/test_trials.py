@@ -640,8 +640,8 @@ def test_hypotheses_lie_beside_the_record_and_may_be_anything(tmp_path):
 
 
 def test_a_history_is_thinned_between_epochs_only():
-    history = [trials.Logged(kind="interval", step=i) for i in range(1000)]
-    history.insert(500, trials.Logged(kind="epoch", step=500))
+    history = [runs.Logged(kind="interval", step=i) for i in range(1000)]
+    history.insert(500, runs.Logged(kind="epoch", step=500))
     kept = work.thinned(history)
     assert len(kept) == 201 and kept[100].kind == "epoch"
     assert work.thinned(history[:50]) == tuple(history[:50])

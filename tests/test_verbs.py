@@ -509,12 +509,12 @@ def test_one_run_starts_from_another(place, run):
 def test_a_split_that_is_watched_is_scored_at_every_validation(tmp_path, run):
     done = run("train", "toy-de-en", *SMALL, "training.watch=test", "--run", "run", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    scores = runs.Run.open(tmp_path / "run").metrics()[-1]["scores"]
+    scores = runs.Run.open(tmp_path / "run").metrics()[-1].scores
     assert list(scores) == ["loss", "perplexity", "test loss"]
     bleu = ("training.metric=bleu", "training.watch=test")
     done = run("train", "toy-de-en", *SMALL, *bleu, "--run", "bleu", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    scores = runs.Run.open(tmp_path / "bleu").metrics()[-1]["scores"]
+    scores = runs.Run.open(tmp_path / "bleu").metrics()[-1].scores
     assert list(scores) == ["loss", "perplexity", "bleu", "test bleu"]
     done = run("train", "toy-de-en", *SMALL, "training.watch=tset", cwd=tmp_path)
     assert done.returncode == 2 and "it can be test" in done.stderr

@@ -5,7 +5,7 @@
 The fields of a dataclass that derives from `Knobs` are checked when an instance is made, in Python
 or from a file. `build` makes one from plain values, as TOML and JSON have them; a choice among
 several kinds says in which table they are listed: `Annotated[Loss, "...", Among("losses.LOSSES")]`.
-The same works as a typed reader of a file: a dataclass is its schema.
+What files say that no user wrote is checked by `schemas`.
 """
 
 from __future__ import annotations
@@ -231,12 +231,6 @@ def check_keys(values: Mapping[str, Any], known: Iterable[str], where: str) -> N
             full = f"{where}.{key}" if where else key
             have = ", ".join(these)
             raise BadKnob(f"there is no key {shown(full)}{hint(key, these)}\nit can have: {have}")
-
-
-def check_whole(kind: type[Any], values: Mapping[str, Any]) -> None:
-    """Refuse a table that leaves a default to stand for what a file once said."""
-    if absent := [name for name in of(kind) if name not in values]:
-        raise BadKnob(f"the key {absent[0]!r} is missing")
 
 
 def hint(word: str, known: Iterable[str]) -> str:

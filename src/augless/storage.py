@@ -1,4 +1,6 @@
-"""Files that are whole or absent, and never outside their folder.
+"""Files and folders that are whole or absent, and never outside their folder.
+
+`replacing` writes a file, and `making` a folder, under another name until all of it is on the disk.
 
 Folders of runs, records and trials come from other people too. So what a file says is an identifier
 is checked by its form before it becomes part of a path, a link below such a folder is never
@@ -15,6 +17,8 @@ import json
 import os
 import re
 import secrets
+import shutil
+import signal
 import stat
 import time
 from collections.abc import Iterator, Mapping
@@ -22,10 +26,19 @@ from pathlib import Path
 from typing import IO, Any
 
 _IDENTIFIER = re.compile(r"[0-9a-f]{12}", re.ASCII)
+_ASIDE = re.compile(r"\.(.+)\.aside(\d{1,9})", re.ASCII)
+_met: list[str] = []
 
 
 class Linked(OSError):  # noqa: N818  # named for what it is
     """A link where a plain file or folder belongs."""
+
+    def __str__(self) -> str:
+        return str(self.args[1])
+
+
+class Taken(FileExistsError):  # noqa: N818  # named for what it is
+    """A folder with something in it, which somebody else has made meanwhile."""
 
     def __str__(self) -> str:
         return str(self.args[1])
@@ -110,6 +123,81 @@ def replace(path: Path, content: bytes) -> None:
     """Write a file, whole or not at all."""
     with replacing(path) as file:
         file.write(content)
+
+
+@contextlib.contextmanager
+def making(folder: Path, verb: str) -> Iterator[Path]:
+    """Make a folder aside, which takes the place of `folder` once it is whole.
+
+    Meant for a folder that is not there, or empty; `Taken` is raised if another process was faster.
+    What processes that were killed left of earlier attempts is removed.
+    """
+    folder = folder.absolute()  # else "." has no name
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    clear(folder.parent, re.escape(folder.name))
+    with aside(folder, verb) as made:
+        made.mkdir()
+        crash_point(f"{verb}-begun")
+        yield made
+
+
+@contextlib.contextmanager
+def aside(path: Path, verb: str) -> Iterator[Path]:
+    """Give a name beside a path; what is made there takes the place of the path at the end.
+
+    That is a file or a folder. It is on the disk before it gets its name; if anything fails, it is
+    gone, and what a kill leaves of it `clear` removes. `verb` names the points where tests kill.
+    """
+    made = beside(path)
+    try:
+        _erase(made)
+        yield made
+        for one in (*sorted(made.rglob("*"), reverse=True), made):
+            sync(one)
+        crash_point(f"{verb}-written")
+        try:
+            os.rename(made, path)  # noqa: PTH104  # every call that may fail is in `os`, for tests
+        except OSError as error:
+            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+                raise
+            what = f"{path} was made by another process meanwhile"
+            raise Taken(errno.EEXIST, what, str(path)) from None
+        crash_point(f"{verb}-renamed")
+        sync(path.parent)
+    finally:
+        _erase(made)
+
+
+def beside(path: Path) -> Path:
+    """Return a name beside a path, for what is not whole yet, or not any more."""
+    return path.with_name(f".{path.name}.aside{os.getpid()}")
+
+
+def clear(folder: Path, names: str, *, sure: bool = False) -> None:
+    """Remove what processes left aside in a folder, of names that an expression matches.
+
+    If not sure that they died, only where they did.
+    """
+    for path in folder.glob(".*.aside*"):
+        match = _ASIDE.fullmatch(path.name)
+        if match and re.fullmatch(names, match[1]) and (sure or not alive(int(match[2]))):
+            _erase(path)
+
+
+def _erase(path: Path) -> None:
+    """Remove a file, a link or a folder, if there is one and it can be removed."""
+    shutil.rmtree(path, ignore_errors=True)
+    with contextlib.suppress(OSError):
+        path.unlink()
+
+
+def crash_point(name: str) -> None:
+    """Kill this process if AUGLESS_CRASH is `name`, `name:n` (n-th time) or `name:n:SIGNAL`."""
+    wanted, *rest = os.environ.get("AUGLESS_CRASH", "").split(":")
+    if wanted == name:
+        _met.append(name)
+        if _met.count(name) == int(rest[0] if rest else 1):
+            os.kill(os.getpid(), signal.Signals[f"SIG{rest[1] if rest[1:] else 'KILL'}"])
 
 
 def document(content: Mapping[str, Any]) -> bytes:
@@ -198,10 +286,9 @@ def _naming(path: Path) -> Iterator[None]:
 
 
 def create(path: Path, content: bytes, mode: int = 0o666) -> None:
-    """Write a new file through to the disk."""
+    """Write a new file of something that is made aside, which is flushed as a whole."""
     with opened(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode) as descriptor:
         write_all(descriptor, content)
-        os.fsync(descriptor)
 
 
 def write_all(descriptor: int, content: bytes) -> None:

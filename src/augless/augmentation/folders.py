@@ -12,15 +12,42 @@ import stat
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import Any, Literal, get_args
 
-from augless import corpora, runs, storage
+from augless import corpora, runs, schemas, storage
 from augless.augmentation.augmenter import BadAugmentation
 
-FORMAT = "augless augmented 1"
+Format = Literal["augless augmented 1"]
+FORMAT: str = get_args(Format)[0]
 MANIFEST, TRAIN, LOCK = "manifest.json", "train.jsonl", "lock"
 _LARGEST = 1 << 26  # bytes of a manifest; nothing of ours comes near
 _FILE = re.compile(r"\w[\w.-]*", re.ASCII)
+
+
+@dataclass(frozen=True)
+class _File:
+    bytes: schemas.Count
+    sha256: str
+
+
+@dataclass(frozen=True)
+class _Pairs:
+    original: schemas.Count
+    made: schemas.Count
+    left_out: schemas.Count
+
+
+@dataclass(frozen=True)
+class _Manifest:
+    """What every manifest says, whatever made the pairs."""
+
+    format: Format
+    fingerprint: str
+    made_from: dict[str, Any]
+    languages: tuple[str, str]
+    pairs: _Pairs
+    seconds: schemas.Seconds
+    files: dict[str, _File]
 
 
 @dataclass(frozen=True)
@@ -41,28 +68,22 @@ class Augmented:
         folder = Path(folder)
         path = folder / MANIFEST
         try:
-            manifest = json.loads(storage.read(path, _LARGEST))
-            if manifest["format"] != FORMAT:
-                raise ValueError(f"its format is {str(manifest['format'])[:40]!r}")
-            entries = [(str(n), int(e["bytes"]), e["sha256"]) for n, e in manifest["files"].items()]
-            for key, kind in (("fingerprint", str), ("made_from", dict), ("pairs", dict)):
-                if not isinstance(manifest[key], kind):
-                    raise ValueError(f"{key} is no {kind.__name__}")
-            for name, size, _ in entries:
+            raw = storage.read(path, _LARGEST)
+            for name, file in schemas.parsed(_Manifest, raw).files.items():
                 if not _FILE.fullmatch(name):
                     raise ValueError(f"it names {name[:80]!r}")
                 status = (folder / name).lstat()
-                if not stat.S_ISREG(status.st_mode) or status.st_size != size:
+                if not stat.S_ISREG(status.st_mode) or status.st_size != file.bytes:
                     raise ValueError(f"{name} is not the file that was written")
         except FileNotFoundError as error:
             lost = Path(error.filename or path).name
             raise BadAugmentation(
                 f"{folder} holds no augmented corpus: there is no {lost}; make one with augment"
             ) from None
-        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        except (OSError, ValueError) as error:
             reason = " ".join(str(error).split())[:200]
             raise BadAugmentation(f"{path} is damaged, or not ours: {reason}") from None
-        return Augmented(folder, manifest)
+        return Augmented(folder, json.loads(raw))
 
     @property
     def fingerprint(self) -> str:
@@ -86,25 +107,15 @@ class Augmented:
 
 
 def write(path: Path, lines: Iterable[str]) -> dict[str, Any]:
-    """Write a new file of lines through to the disk; return its size and SHA-256."""
+    """Write a new file of lines; return its size and SHA-256."""
     digest, size = hashlib.sha256(), 0
-    with create(path) as file:
+    with path.open("xb") as file:
         for line in lines:
             content = line.encode() + b"\n"
             file.write(content)
             digest.update(content)
             size += len(content)
     return {"bytes": size, "sha256": digest.hexdigest()}
-
-
-@contextlib.contextmanager
-def create(path: Path) -> Iterator[IO[bytes]]:
-    """Open a new file; it is on the disk at the end."""
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
-    with os.fdopen(os.open(path, flags, 0o666), "wb") as file:
-        yield file
-        file.flush()
-        os.fsync(file.fileno())
 
 
 def check_place(folder: Path) -> None:

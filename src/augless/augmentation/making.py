@@ -7,7 +7,6 @@ import hashlib
 import itertools
 import json
 import os
-import shutil
 import sys
 import time
 from collections import deque
@@ -179,13 +178,8 @@ class _Job:
         self._rewrite(ready, pairs + lone, workers)
         if self.context.corpus.fingerprint() != self.origin["corpus"]:
             raise corpora.BadData("the files changed while they were read; augment again")
-        whole = self.context.work / "whole"
-        shutil.rmtree(whole, ignore_errors=True)
-        whole.mkdir()
-        self._assemble(whole, ready, pairs)
-        storage.sync(whole)
-        whole.rename(folder)  # over an empty folder too
-        storage.sync(folder.absolute().parent)
+        with storage.making(folder, "augment") as whole:
+            self._assemble(whole, ready, pairs)
         return Augmented.open(folder)
 
     def samples(self) -> Iterator[Sample]:
@@ -284,7 +278,7 @@ class _Job:
         languages = self.context.corpus.languages
         names = [f"made.{language}" for language in languages]
         with contextlib.ExitStack() as stack:
-            plain = [stack.enter_context(folders.create(whole / name)) for name in names]
+            plain = [stack.enter_context((whole / name).open("xb")) for name in names]
             for number, samples in self._blocks():
                 loaded = self._load(number, len(samples))
                 if loaded is None:

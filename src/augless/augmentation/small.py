@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import itertools
 import json
-import shutil
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -73,19 +72,16 @@ def train(
     with torch.random.fork_rng(devices=[]):  # the caller's draws are none of our business
         lesson = _Lesson(settings, context, rows, tokenizer.get_vocab_size())
         report = lesson.run(progress, stop)
-    aside = context.work / f".{_FOLDER}"
-    shutil.rmtree(aside, ignore_errors=True)
     wrapped = pretrained.transformers().PreTrainedTokenizerFast(
         tokenizer_object=tokenizer,
         model_max_length=_LONGEST,
         **{f"{name.strip('[]').lower()}_token": name for name in _SPECIALS},
     )
-    with pretrained.quiet():
-        lesson.model.save_pretrained(aside)
-        wrapped.save_pretrained(aside)
-    storage.replace(context.work / _REPORT, json.dumps(report).encode())
-    aside.rename(folder)
-    storage.sync(context.work)
+    with storage.making(folder, "small") as made:
+        with pretrained.quiet():
+            lesson.model.save_pretrained(made)
+            wrapped.save_pretrained(made)
+        storage.replace(context.work / _REPORT, json.dumps(report).encode())
     with contextlib.suppress(FileNotFoundError):
         (context.work / _STATE).unlink()
     return folder

@@ -5,9 +5,8 @@ from __future__ import annotations
 import dataclasses
 import math
 import os
-from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from augless.cli import options, terminal
 
@@ -46,7 +45,7 @@ def train(
       augless train toy-de-en augment=back-translation augment.w=0.5
     """
     stop = terminal.Stop().listen()
-    from augless import recipes, runs
+    from augless import recipes
     from augless.recipes import following
 
     if os.environ.get("WORLD_SIZE", "1") != "1":
@@ -76,7 +75,7 @@ def train(
     if not finished:
         why = stop.by or f"{max_minutes:g} minutes"
         raise terminal.Stopped(why, f", saved in {trained.folder}")
-    result = runs.outcome(trained)
+    result = trained.outcome()
     assert result is not None  # it is finished
     values = {"run": str(trained.folder), **dataclasses.asdict(result)}
     terminal.result(as_json, values, lambda: _said(trained, result, resolved.recipe.training))
@@ -97,23 +96,23 @@ def _said(trained: runs.Run, result: runs.Outcome, settings: training.Settings) 
     return "\n".join([*lines, str(trained.folder)])
 
 
-def line(record: Mapping[str, Any]) -> str:
-    """Say a record in one line."""
-    where = f"epoch {record['epoch']} step {record['step']:,}"
-    terms = ", ".join(_term(term, len(record["terms"])) for term in record["terms"])
-    terms += f", {record['clipped']:.0%} of steps clipped"
-    if record["kind"] == "epoch":
+def line(record: runs.Logged) -> str:
+    """Say what a training has just logged in one line."""
+    where = f"epoch {record.epoch} step {record.step:,}"
+    terms = ", ".join(_term(term, len(record.terms)) for term in record.terms)
+    terms += f", {record.clipped:.0%} of steps clipped"
+    if record.kind == "epoch":
         units = {"loss": " per token"}
         scores = ", ".join(
-            f"{name} {value:.4g}{units.get(name, '')}" for name, value in record["scores"].items()
+            f"{name} {value:.4g}{units.get(name, '')}" for name, value in record.scores.items()
         )
         return f"{where} done: {terms}; validation: {scores}"
-    speed = f"{record['tokens_per_second']:,.0f} tokens/s"
-    norm = f"gradient {record['gradient_norm']:.3g}"
-    return f"{where}: {terms}, rate {record['rate']:.3g}, {norm}, {speed}"
+    speed = f"{record.tokens_per_second:,.0f} tokens/s"
+    norm = f"gradient {record.gradient_norm:.3g}"
+    return f"{where}: {terms}, rate {record.rate:.3g}, {norm}, {speed}"
 
 
-def _term(term: Mapping[str, Any], terms: int) -> str:
-    said = f"loss {term['loss']:.4g} per sentence, weight {term['weight']:.3f}"
-    share = term["gradient_share"]
+def _term(term: runs.TermLog, terms: int) -> str:
+    said = f"loss {term.loss:.4g} per sentence, weight {term.weight:.3f}"
+    share = term.gradient_share
     return f"{said}, {share:.2%} of the gradient" if share is not None and terms > 1 else said

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import itertools
 import json
 import os
-import re
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
@@ -28,7 +26,6 @@ from augless.knobs import Among, Knobs, Within
 Progress = Callable[[str, int, int | None], None]
 
 VERSION = 4  # of this procedure: another number prepares everything again
-_ASIDE = re.compile(r"\..+-[0-9a-f]{12}\.(\d{1,9})", re.ASCII)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,7 +92,7 @@ def prepare(
     knobs = _knobs(settings)
     fingerprint = _fingerprint(inputs, knobs)
     folder = Path(root) / f"{name}-{fingerprint[:12]}"
-    _clear(folder.parent)
+    storage.clear(folder.parent, r".+-[0-9a-f]{12}")
     if folder.exists():
         try:
             prepared = Prepared.open(folder)
@@ -104,24 +101,17 @@ def prepare(
         except store.BadStore as error:
             progress(f"{error}: doing so", 0, None)
             storage.remove(folder, store.FILES)
-    aside = folder.with_name(f".{folder.name}.{os.getpid()}")
     try:
-        aside.mkdir(parents=True)
-        header = {"fingerprint": inputs, "inputs": _described(corpus), "settings": knobs}
-        with worker_processes(workers) as pool:
-            _write(corpus, settings, aside, pool, progress, header)
-        changed = before is None or _stamps(corpus) != before
-        if changed and corpus.fingerprint() != inputs:
-            raise corpora.BadData("the files changed while they were read; prepare again")
-        store.sync(aside)
-        aside.rename(folder)
-        store.sync(folder.parent)
+        with storage.making(folder, "prepare") as made:
+            header = {"fingerprint": inputs, "inputs": _described(corpus), "settings": knobs}
+            with worker_processes(workers) as pool:
+                _write(corpus, settings, made, pool, progress, header)
+            changed = before is None or _stamps(corpus) != before
+            if changed and corpus.fingerprint() != inputs:
+                raise corpora.BadData("the files changed while they were read; prepare again")
     except OSError:
         if not folder.exists():  # else another process was faster, with the same bytes
             raise
-    finally:
-        with contextlib.suppress(OSError):
-            storage.remove(aside, store.FILES)
     return Prepared.open(folder)
 
 
@@ -142,15 +132,6 @@ def _knobs(settings: Settings) -> dict[str, Any]:
 def _fingerprint(inputs: str, knobs: dict[str, Any]) -> str:
     identity = json.dumps([VERSION, inputs, knobs], sort_keys=True)
     return hashlib.sha256(identity.encode()).hexdigest()
-
-
-def _clear(root: Path) -> None:
-    """Remove what killed processes left aside."""
-    for left in root.glob(".*"):
-        match = _ASIDE.fullmatch(left.name)
-        if match and not storage.alive(int(match[1])):
-            with contextlib.suppress(OSError):
-                storage.remove(left, store.FILES)
 
 
 def _write(
@@ -208,9 +189,7 @@ def _write(
         "statistics": statistics,
         "files": store.describe(folder, files),
     }
-    with (folder / store.MANIFEST).open("wb") as file:
-        file.write(storage.document(manifest))
-        store.finish(file)
+    storage.create(folder / store.MANIFEST, storage.document(manifest))
 
 
 def _tokenisers(
@@ -351,9 +330,7 @@ def _encode(
         writer.close()
     files |= {f"{split}.{side}.{part}" for side in store.SIDES for part in ("ids", "offsets")}
     if any((weight != 1).any() for weight in weights):
-        with (folder / f"{split}.weight").open("wb") as file:
-            file.write(np.concatenate(weights).astype("<f4").tobytes())
-            store.finish(file)
+        storage.create(folder / f"{split}.weight", np.concatenate(weights).astype("<f4").tobytes())
         files.add(f"{split}.weight")
     empty = len(blank) + tally.empty
     dropped = {"empty": empty} if empty else {}
@@ -430,7 +407,12 @@ def _identity(pair: corpora.Pair) -> bytes:
 def _described(corpus: corpora.Corpus) -> list[dict[str, Any]]:
     """Name the files that were read, with sizes and checksums; not where they are."""
     files = [path for path in corpus.inputs() if path.is_file()]
-    return [{"name": p.name, "bytes": p.stat().st_size, "sha256": store.digest(p)} for p in files]
+    return [
+        # A name need not be text.
+        {"name": os.fsencode(path.name).decode("utf-8", "replace")}
+        | {"bytes": path.stat().st_size, "sha256": store.digest(path)}
+        for path in files
+    ]
 
 
 def _stamps(corpus: corpora.Corpus) -> list[tuple[int, ...]] | None:

@@ -5,18 +5,19 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
-import os
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
+import pydantic
 from numpy.typing import NDArray
 
-from augless import storage, text
-from augless.knobs import Knobs, Within, build, shown
+from augless import schemas, storage, text
+from augless.knobs import shown
+from augless.schemas import EXACT, Count
 
 FORMAT = "augless prepared 2"
 MANIFEST = "manifest.json"
@@ -29,51 +30,74 @@ FILES = re.compile(
     rf"|{_SPLIT}\.(?:source|target)\.(?:ids|offsets|text)"
 )
 _OF_TRAIN = {"cut_words", "shared"}  # statistics that no other split has
+_Ids = Annotated[int, pydantic.Field(ge=1, le=1 << 32)]
 _TYPES = {"uint8": np.uint8, "uint16": np.uint16, "uint32": np.uint32}
 
 
 @dataclass(frozen=True, kw_only=True)
-class _File(Knobs):
-    bytes: Annotated[int, "its size", Within(0, 1 << 60)]
-    sha256: Annotated[str, "of its content"]
-    name: Annotated[str, "of a file that was read"] = ""
+class _File:
+    __pydantic_config__ = EXACT
+
+    bytes: Count
+    sha256: str
+    name: str = ""
+    """of a file that was read"""
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Side(Knobs):
-    tokens: Annotated[int, "ids in all", Within(0, 1 << 60)]
-    unknown: Annotated[float, "share of unknown ids", Within(0, 1)]
-    lengths: Annotated[dict[str, int], "length -> sentences", Within(0, 1 << 60)]
+class _Side:
+    __pydantic_config__ = EXACT
+
+    tokens: Count
+    unknown: Annotated[float, pydantic.Field(ge=0, le=1)]
+    """share of unknown ids"""
+    lengths: dict[str, Count]
+    """length -> sentences"""
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Statistics(Knobs):
-    pairs: Annotated[int, "pairs that were kept", Within(0, 1 << 60)]
-    read: Annotated[int, "pairs that were read", Within(0, 1 << 60)]
-    dropped: Annotated[dict[str, int], "reason -> pairs", Within(0, 1 << 60)]
-    source: Annotated[_Side, "of the source"]
-    target: Annotated[_Side, "of the target"]
-    cut_words: Annotated[int, "words cut because they are very long", Within(0, 1 << 60)] = 0
-    shared: Annotated[int, "training pairs in another split too", Within(0, 1 << 60)] = 0
+class _Statistics:
+    __pydantic_config__ = EXACT
+
+    pairs: Count
+    """that were kept"""
+    read: Count
+    dropped: dict[str, Count]
+    """reason -> pairs"""
+    source: _Side
+    target: _Side
+    cut_words: Count = 0
+    """words cut because they are very long"""
+    shared: Count = 0
+    """training pairs in another split too"""
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Manifest(Knobs):
+class _Manifest:
     """What `manifest.json` says, checked when it is read."""
 
-    format: Annotated[str, "of the folder"]
-    fingerprint: Annotated[str, "of the corpus that was read"]
-    inputs: Annotated[list[_File], "the files that were read"]
-    settings: Annotated[dict[str, Any], "how text became ids"]
-    languages: Annotated[tuple[str, str], "of source and target"]
-    vocabulary: Annotated[tuple[int, int], "number of ids of each side", Within(1, 1 << 32)]
-    types: Annotated[dict[str, Literal["uint8", "uint16", "uint32"]], "of each side's ids"]
-    splits: Annotated[dict[str, int], "split -> pairs", Within(0, 1 << 60)]
-    statistics: Annotated[dict[str, _Statistics], "split -> what was counted"]
-    files: Annotated[dict[str, _File], "what the folder holds"]
+    __pydantic_config__ = EXACT
+
+    format: str
+    fingerprint: str
+    """of the corpus that was read"""
+    inputs: list[_File]
+    """the files that were read"""
+    settings: dict[str, Any]
+    """how text became ids"""
+    languages: tuple[str, str]
+    vocabulary: tuple[_Ids, _Ids]
+    """number of ids of each side"""
+    types: dict[str, Literal["uint8", "uint16", "uint32"]]
+    """of each side's ids"""
+    splits: dict[str, Count]
+    """split -> pairs"""
+    statistics: dict[str, _Statistics]
+    """split -> what was counted"""
+    files: dict[str, _File]
+    """what the folder holds"""
 
     def __post_init__(self) -> None:
-        super().__post_init__()
         if foreign := [name for name in self.files if not FILES.fullmatch(name)]:
             raise ValueError(f"it names {shown(foreign[0])}, which is not ours")
         if {*self.types} != {*SIDES} or "train" not in self.splits:
@@ -136,7 +160,7 @@ class Prepared:
         folder = Path(folder)
         try:
             manifest = storage.parse(storage.read(folder / MANIFEST, _LARGEST), FORMAT)
-            checked = build(_Manifest, manifest)
+            checked = schemas.parsed(_Manifest, storage.encoded(manifest))
             if absent := _OF_TRAIN - manifest["statistics"]["train"].keys():
                 raise ValueError(f"it has no {min(absent)} of the training pairs")
         except FileNotFoundError:
@@ -235,7 +259,7 @@ class Writer:
     def close(self) -> None:
         """Finish the files."""
         for file in (self._ids, self._offsets):
-            finish(file)
+            file.close()
 
 
 def write_lines(folder: Path, split: str, pairs: Iterable[Sequence[str]]) -> set[str]:
@@ -245,9 +269,6 @@ def write_lines(folder: Path, split: str, pairs: Iterable[Sequence[str]]) -> set
         for pair in pairs:
             for file, line in zip((source, target), pair, strict=True):
                 file.write(line.encode() + b"\n")
-        for file in (source, target):
-            file.flush()
-            os.fsync(file.fileno())
     return set(names)
 
 
@@ -270,24 +291,6 @@ def describe(folder: Path, names: Iterable[str]) -> dict[str, dict[str, Any]]:
         name: {"bytes": (folder / name).stat().st_size, "sha256": digest(folder / name)}
         for name in sorted(names)
     }
-
-
-def finish(file: IO[bytes]) -> None:
-    """Flush a file to the disk and close it."""
-    file.flush()
-    os.fsync(file.fileno())
-    file.close()
-
-
-def sync(folder: Path) -> None:
-    """Flush a folder's entries, and the files of its sub-folders, to the disk."""
-    inner = [path for path in folder.glob("*/*") if path.is_file()]
-    for path in (*inner, *{path.parent for path in inner}, folder):
-        descriptor = os.open(path, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
 
 
 def _mapped(path: Path, kind: Any) -> NDArray[Any]:

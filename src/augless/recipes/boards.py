@@ -19,7 +19,7 @@ def check() -> Any:
     return SummaryWriter
 
 
-Listener = Callable[[Mapping[str, Any]], None]
+Listener = Callable[[runs.Logged], None]
 
 
 def listener(run: runs.Run, then: Listener) -> Listener:
@@ -28,14 +28,17 @@ def listener(run: runs.Run, then: Listener) -> Listener:
     purged = last.step + 1 if last else 0
     board = check()(str(run.folder / "tensorboard"), purge_step=purged)
 
-    def write(record: Mapping[str, Any]) -> None:
+    def write(record: runs.Logged) -> None:
         then(record)
-        numbers = {k: v for k, v in record.items() if isinstance(v, float)}
-        numbers |= {f"valid/{k}": v for k, v in record.get("scores", {}).items()}
-        for i, term in enumerate(record["terms"]):
-            numbers |= {f"term{i}/{k}": v for k, v in term.items() if isinstance(v, float)}
+        numbers = _numbers("", vars(record)) | _numbers("valid/", record.scores)
+        for i, term in enumerate(record.terms):
+            numbers |= _numbers(f"term{i}/", vars(term))
         for name, value in numbers.items():
-            board.add_scalar(f"{record['kind']}/{name}", value, record["step"])
+            board.add_scalar(f"{record.kind}/{name}", value, record.step)
         board.flush()
 
     return write
+
+
+def _numbers(prefix: str, values: Mapping[str, Any]) -> dict[str, float]:
+    return {f"{prefix}{k}": v for k, v in values.items() if isinstance(v, float)}

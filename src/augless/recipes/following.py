@@ -9,7 +9,7 @@ import json
 import math
 import platform
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from importlib import metadata
 from pathlib import Path
@@ -125,7 +125,7 @@ class Place:
     workers: int = 1
     """processes that prepare a corpus or rewrite pairs"""
     stop: Callable[[], bool] = lambda: False
-    on_record: Callable[[Mapping[str, Any]], None] = lambda record: None
+    on_record: boards.Listener = lambda record: None
     progress: Progress = lambda stage, done, total: None
 
 
@@ -320,7 +320,7 @@ def costs(
         small = manifest["small_model"]
         spent["small model"] = runs.Spent(seconds=small["seconds"], samples=small["samples"])
     for name, folder in homes(resolved, place).items():
-        ended = runs.outcome(runs.Run.open(folder)) or runs.Spent()
+        ended = runs.Run.open(folder).outcome() or runs.Spent()
         spent[name] = runs.Spent(seconds=ended.seconds, samples=ended.samples)
     return spent
 

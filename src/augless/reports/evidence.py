@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from augless import metrics, trials
+from augless import metrics, runs, trials
 
 if TYPE_CHECKING:
     from augless.reports.tables import Table
@@ -306,7 +306,7 @@ def treatment_of(records: Sequence[trials.Record]) -> Treatment:
     terms = max((len(record.terms) for record in records), default=0)
     place = next((t for record in records if (t := record.weighted_term) is not None), None)
 
-    def mean(read: Callable[[trials.TermLog], float | None]) -> float | None:
+    def mean(read: Callable[[runs.TermLog], float | None]) -> float | None:
         return None if place is None else _mean(read(entry.term(place)) for entry in epochs)
 
     return Treatment(

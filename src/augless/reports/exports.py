@@ -11,7 +11,7 @@ from csv import DictWriter
 from dataclasses import replace
 from typing import Any
 
-from augless import runs, trials
+from augless import schemas, trials
 from augless.reports import advice, answers, costs, naming, pages, tables
 from augless.reports.evidence import Evidence, Row, Study
 from augless.reports.words import MINUS
@@ -154,7 +154,7 @@ def summary(evidence: Evidence) -> dict[str, Any]:
         "corpora": corpora,
         "human": evidence.human.values if evidence.human else None,
     }
-    return {key: runs.finite(value) for key, value in whole.items()}
+    return {key: schemas.finite(value) for key, value in whole.items()}
 
 
 def _values(evidence: Evidence, study: Study, row: Row) -> dict[str, Any]:

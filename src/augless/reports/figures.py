@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from augless import trials
+from augless import runs, trials
 from augless.recipes import BadRecipe, reading
 from augless.reports import charts, words
 from augless.reports.charts import Panel
@@ -16,7 +16,7 @@ from augless.reports.evidence import COLOURS, MARKS, WATCHED, Evidence, Row, Stu
 from augless.trials import summary
 
 POINTS_SHOWN = 80  # points of a line: more cannot be seen
-Read = Callable[[Row, trials.Logged], float | None]
+Read = Callable[[Row, runs.Logged], float | None]
 
 
 # Differences
@@ -136,7 +136,7 @@ def sweep(plan: trials.Plan, study: Study) -> list[Panel]:
 class _Statistic:
     """A statistic of weights that is drawn over time."""
 
-    read: Callable[[trials.TermLog], float | None]
+    read: Callable[[runs.TermLog], float | None]
     title: str
     note: str
     level: float | None = None
@@ -161,7 +161,7 @@ def weights(study: Study) -> list[Panel]:
     weighing, panels = [row for row in study.rows if row.weighs], []
     for one in _OVER_TIME:
 
-        def read(row: Row, entry: trials.Logged, one: _Statistic = one) -> float | None:
+        def read(row: Row, entry: runs.Logged, one: _Statistic = one) -> float | None:
             return one.read(entry.term(row.weighted_term or 0))
 
         if lines := _lines(weighing, read, ("interval", "epoch")):

@@ -6,7 +6,7 @@
     source/codec.json, target/codec.json
     checkpoint-000007-step-1200/        manifest.json, state.json, model.safetensors, ...
     best-000002-step-900/               the same, for the best model so far
-    metrics.jsonl                       one record a line
+    metrics.jsonl                       what was logged, an entry a line
     result.json                         there once the run is done
     lock                                held by the process that trains
 
@@ -15,10 +15,9 @@ Every byte that is read back is compared with a SHA-256 first. A file can name n
 is unpickled.
 """
 
-from augless.runs.directory import Busy, Changed, Checkpoint, Codecs, Run, Table
-from augless.runs.outcomes import Best, Outcome, Spent, outcome
-from augless.runs.renaming import CRASH_POINTS, finite
-from augless.runs.schemas import FORMAT, SIDES, BadRun
+from augless.runs.directory import CRASH_POINTS, Busy, Changed, Checkpoint, Codecs, Run, Table
+from augless.runs.files import FORMAT, SIDES, BadRun
+from augless.runs.progress import Best, Caution, Logged, Moment, Outcome, Spent, TermLog
 
 __all__ = [
     "CRASH_POINTS",
@@ -27,13 +26,15 @@ __all__ = [
     "BadRun",
     "Best",
     "Busy",
+    "Caution",
     "Changed",
     "Checkpoint",
     "Codecs",
+    "Logged",
+    "Moment",
     "Outcome",
     "Run",
     "Spent",
     "Table",
-    "finite",
-    "outcome",
+    "TermLog",
 ]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import errno
 import fcntl
 import functools
 import json
@@ -13,20 +12,22 @@ import shutil
 import socket
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from augless import knobs, storage, text
-from augless.runs import renaming, schemas
-from augless.runs.schemas import FORMAT, SIDES, BadRun
+from augless import knobs, schemas, storage, text
+from augless.runs import files, tensors
+from augless.runs.files import FORMAT, SIDES, BadRun
+from augless.runs.progress import Best, Logged, Outcome
 
 if TYPE_CHECKING:  # torch is slow to load, and a list of runs does without
     from torch import Tensor
 
 Table = Mapping[str, Any]  # of what JSON can say
 Codecs = tuple[text.Codec, text.Codec]
-Kind = TypeVar("Kind")
+Kind = TypeVar("Kind", files.Manifest, files.Result)
+Said = TypeVar("Said", Best, Outcome)
 
 _RUN, _MANIFEST, _STATE, _METRICS = "run.json", "manifest.json", "state.json", "metrics.jsonl"
 _RESULT, _LOCK, _TENSORS = "result.json", "lock", ".safetensors"
@@ -35,7 +36,15 @@ _SAVED = re.compile(r"[a-z]+-(\d{6,18})-step-(\d{1,18})", re.ASCII)
 _FILE = re.compile(r"\w[\w-]*\.safetensors|state\.json", re.ASCII)
 _OURS = re.compile(rf"{_FILE.pattern}|manifest\.json", re.ASCII)
 _UPDATE = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW
-_LARGEST = 1 << 26  # bytes of a JSON file; nothing of ours comes near
+_MOMENTS = ("begun", "written", "renamed")
+_SAVING = (*_MOMENTS, "file-written", "durable", "discarding", "pruned")
+CRASH_POINTS = (
+    *(f"{verb}-{moment}" for verb in ("save", "best") for moment in _SAVING),
+    *(f"create-{moment}" for moment in _MOMENTS),
+    *(f"{verb}-{moment}" for verb in ("rewind", "finish") for moment in _MOMENTS[1:]),
+    "log-written",
+)
+"""where tests kill a process, by `storage.crash_point`"""
 
 
 class Changed(BadRun):
@@ -60,10 +69,9 @@ class Checkpoint:
 class Run:
     """A run's directory."""
 
-    def __init__(self, folder: Path, header: Table) -> None:
-        said = knobs.build(schemas.Header, header)
-        self.folder, self.recipe, self.corpus = folder, said.recipe, said.corpus
-        self.versions, self._vocabularies = said.versions, said.vocabularies
+    def __init__(self, folder: Path, header: files.Header) -> None:
+        self.folder, self.recipe, self.corpus = folder, header.recipe, header.corpus
+        self.versions, self._vocabularies = header.versions, header.vocabularies
         self.warnings: list[str] = []
         """what was found damaged and passed over, one line each"""
         self._damaged: set[Path] = set()
@@ -80,24 +88,22 @@ class Run:
         """
         folder = Path(folder)
         vocabularies = {s: c.fingerprint for s, c in zip(SIDES, codecs, strict=True)}
-        header = {"format": FORMAT, "recipe": dict(recipe), "corpus": corpus}
-        header |= {"vocabularies": vocabularies, "versions": dict(versions)}
-        Run(folder, header)  # refuses what could not be read back
-        document = storage.document(header)  # before anything is written: it may not be JSON
+        header = files.Header(
+            format=FORMAT,
+            recipe=dict(recipe),
+            corpus=corpus,
+            vocabularies=vocabularies,
+            versions=dict(versions),
+        )
+        content = schemas.written(header)
+        # Before anything is written: it may not be JSON, or not what can be read back.
+        header = schemas.parsed(files.Header, storage.encoded(content))
         if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
             place = storage.target(folder)  # a link to an empty folder stays a link
-            place.parent.mkdir(parents=True, exist_ok=True)
-            renaming.clear(place.parent, f".{place.name}.")
-            try:
-                with renaming.aside(place, "create") as aside:
-                    aside.mkdir()
-                    for codec, side in zip(codecs, SIDES, strict=True):
-                        codec.save(aside / side)
-                    storage.create(aside / _RUN, document)
-                    storage.sync(aside)
-            except OSError as error:
-                if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
-                    raise  # else another process was faster
+            with contextlib.suppress(storage.Taken), storage.making(place, "create") as made:
+                for codec, side in zip(codecs, SIDES, strict=True):
+                    codec.save(made / side)
+                storage.create(made / _RUN, storage.document(content))
         run = Run.open(folder)
         if changes := _changes(run._made_from, Run(folder, header)._made_from):
             these = "; ".join(changes[:3] + ["and more"] * (len(changes) > 3))
@@ -114,18 +120,17 @@ class Run:
         if not (folder / _RUN).exists():
             what = "holds no run" if folder.exists() else "does not exist"
             raise BadRun(f"{folder} {what}; make one with train, or name another folder")
-        with renaming.blaming(folder / _RUN):
-            return Run(folder, storage.parse(storage.read(folder / _RUN, _LARGEST), FORMAT))
+        with files.blaming(folder / _RUN):
+            return Run(folder, files.read(files.Header, folder / _RUN))
 
     @functools.cached_property
     def codecs(self) -> Codecs:
         """The codecs of the source and the target."""
         codecs = []
         for side in SIDES:
-            with renaming.blaming(self.folder / side):
-                storage.read(
-                    self.folder / side / text.codec.FILE, _LARGEST
-                )  # refuses a link, a pipe, a giant
+            with files.blaming(self.folder / side):
+                # Refuses a link, a pipe, a giant.
+                storage.read(self.folder / side / text.codec.FILE, files.LARGEST)
                 codecs.append(text.Codec.load(self.folder / side))
                 if codecs[-1].fingerprint != self._vocabularies.get(side):
                     raise BadRun("not the vocabulary that the run was made with")
@@ -200,25 +205,26 @@ class Run:
             raise BadRun(f"{self.folder} has no model yet; train it first")
         return best
 
-    def log(self, record: Table) -> None:
-        """Append a record to the metrics; a number that is not finite becomes null."""
-        line = json.dumps(renaming.finite(dict(record)), allow_nan=False).encode() + b"\n"
+    def log(self, entry: Logged) -> None:
+        """Append an entry to the metrics; a number that is not finite becomes null."""
+        said = schemas.finite(schemas.written(entry))
+        line = json.dumps(said, allow_nan=False).encode() + b"\n"
         path = self.folder / _METRICS
         with storage.opened(path, _UPDATE | os.O_APPEND) as descriptor:
             end = os.fstat(descriptor).st_size
             if end and os.pread(descriptor, 1, end - 1) != b"\n":  # a kill tore the last line
                 os.ftruncate(descriptor, path.read_bytes().rfind(b"\n") + 1)
             storage.write_all(descriptor, line)
-        renaming.crash_point("log-written")
+        storage.crash_point("log-written")
 
-    def metrics(self) -> list[dict[str, Any]]:
-        """Return the records logged so far; of a finished run they are what they were."""
+    def metrics(self) -> list[Logged]:
+        """Return what was logged so far; of a finished run it is what it was."""
         path = self.folder / _RESULT
         if os.path.lexists(path):
-            with renaming.blaming(path):
-                done = self._own(schemas.Result, path)
+            with files.blaming(path):
+                done = self._own(files.Result, path)
             self._check_log(done.metrics)
-        return [record for record, _ in self._records()]
+        return [entry for entry, _ in self._records()]
 
     def rewind(self, count: int) -> None:
         """Forget all records but the first ones: the others will be logged again."""
@@ -230,19 +236,19 @@ class Run:
             )
         kept = b"".join(line for _, line in records[:count])
         if kept != self._logged():
-            with renaming.aside(self.folder / _METRICS, "rewind") as aside:
+            with storage.aside(self.folder / _METRICS, "rewind") as aside:
                 storage.create(aside, kept)
 
     def finish(self, result: Table) -> None:
         """Say that the run is done, and with what result."""
-        content = {
-            "format": FORMAT,
-            "run": self.fingerprint,
-            "result": renaming.finite(dict(result)),
-        }
-        content["metrics"] = schemas.described(self._logged())
-        with renaming.aside(self.folder / _RESULT, "finish") as aside:
-            storage.create(aside, storage.document(content))
+        said = files.Result(
+            format=FORMAT,
+            run=self.fingerprint,
+            result=schemas.finite(dict(result)),
+            metrics=files.described(self._logged()),
+        )
+        with storage.aside(self.folder / _RESULT, "finish") as aside:
+            storage.create(aside, storage.document(schemas.written(said)))
 
     @property
     def result(self) -> dict[str, Any] | None:
@@ -250,43 +256,58 @@ class Run:
         path = self.folder / _RESULT
         if not os.path.lexists(path):
             return None
-        with renaming.blaming(path):
-            return self._own(schemas.Result, path).result
+        with files.blaming(path):
+            return self._own(files.Result, path).result
+
+    def outcome(self) -> Outcome | None:
+        """Return how training ended, or None if it has not."""
+        said = self.result
+        # Older runs do not say what they needed.
+        return None if said is None else self._whole(Outcome, {"needed": {}, **said}, _RESULT)
+
+    def kept(self) -> Best:
+        """Return which model is the best so far, and how it scored."""
+        return self._whole(Best, self.best().state, f"{_STATE} of the best model")
+
+    def _whole(self, kind: type[Said], said: dict[str, Any], where: str) -> Said:
+        """Check what a training said; no default stands for what is not there."""
+        try:
+            value = schemas.parsed(kind, storage.encoded(said))
+            schemas.check_whole(value, said)
+        except ValueError as error:
+            raise BadRun(f"{self.folder}: {where} is not ours: {error}") from None
+        return value
 
     def _own(self, kind: type[Kind], path: Path) -> Kind:
         """Read a document that belongs to this run."""
-        content = storage.parse(storage.read(path, _LARGEST), FORMAT)
-        if content.get("run") != self.fingerprint:
+        said = files.read(kind, path)
+        if said.run != self.fingerprint:
             raise BadRun("it belongs to another run")
-        return knobs.build(kind, content)
+        return said
 
     def _logged(self) -> bytes:
         """Return the lines of all records, without a last one that a kill tore."""
         path = self.folder / _METRICS
         if not os.path.lexists(path):
             return b""
-        with renaming.blaming(path):
+        with files.blaming(path):
             content = storage.read(path, 1 << 40)
         return content[: content.rfind(b"\n") + 1]
 
-    def _check_log(self, wanted: schemas.Content) -> None:
+    def _check_log(self, wanted: files.Content) -> None:
         """Refuse records that are not what was logged: cut, changed or gone."""
-        with renaming.blaming(self.folder / _METRICS):
-            schemas.compare(self._logged(), wanted)
+        with files.blaming(self.folder / _METRICS):
+            files.compare(self._logged(), wanted)
 
-    def _records(self) -> list[tuple[dict[str, Any], bytes]]:
-        """Return records and their lines."""
+    def _records(self) -> list[tuple[Logged, bytes]]:
+        """Return entries and their lines."""
         path = self.folder / _METRICS
-        lines = self._logged().split(b"\n")[:-1]
         records = []
-        for number, line in enumerate(lines, 1):
+        for number, line in enumerate(self._logged().split(b"\n")[:-1], 1):
             try:
-                record = json.loads(line)
-                if not isinstance(record, dict) or not isinstance(record.get("step", 0), int):
-                    raise ValueError("it is no record of a step")
-            except (ValueError, RecursionError) as error:
-                raise BadRun(f"{path}, line {number} is damaged: {renaming.brief(error)}") from None
-            records.append((record, line + b"\n"))
+                records.append((schemas.parsed(Logged, line), line + b"\n"))
+            except ValueError as error:
+                raise BadRun(f"{path}, line {number} is damaged: {error}") from None
         return records
 
     def saved(self, series: str) -> list[tuple[Path, int, int]]:
@@ -303,42 +324,40 @@ class Run:
         if bad := [group for group in checkpoint.tensors if not _FILE.fullmatch(group + _TENSORS)]:
             raise ValueError(f"{bad[0]!r} cannot be the name of a file")
         if self._locked:  # nobody else writes: what lies aside was left by a process that died
-            renaming.clear(self.folder, ".", sure=True)
+            storage.clear(self.folder, ".+", sure=True)
         # Numbered by when they were written, so that a step can be saved again after a fall back.
         number = max((n for _, n, _ in self.saved(series)), default=0) + 1
-        manifest: dict[str, Any] = {"format": FORMAT, "run": self.fingerprint, "series": series}
-        manifest |= {"number": number, "step": step, "files": {}}
+        manifest = files.Manifest(
+            format=FORMAT, run=self.fingerprint, series=series, number=number, step=step, files={}
+        )
         if series == "checkpoint":
-            manifest["metrics"] = schemas.described(self._logged())
-        with renaming.aside(self.folder / f"{series}-{number:06d}-step-{step}", verb) as aside:
-            aside.mkdir()
-            renaming.crash_point(f"{verb}-begun")
+            manifest = replace(manifest, metrics=files.described(self._logged()))
+        with storage.making(self.folder / f"{series}-{number:06d}-step-{step}", verb) as made:
             for group in [None, *checkpoint.tensors]:
-                content = state if group is None else renaming.packed(checkpoint.tensors[group])
+                content = state if group is None else tensors.packed(checkpoint.tensors[group])
                 name = _STATE if group is None else group + _TENSORS
-                manifest["files"][name] = schemas.described(content)
-                storage.create(aside / name, content)
-                renaming.crash_point(f"{verb}-file-written")
-            storage.create(aside / _MANIFEST, storage.document(manifest))
-            storage.sync(aside)
-        renaming.crash_point(f"{verb}-durable")
+                manifest.files[name] = files.described(content)
+                storage.create(made / name, content)
+                storage.crash_point(f"{verb}-file-written")
+            storage.create(made / _MANIFEST, storage.document(schemas.written(manifest)))
+        storage.crash_point(f"{verb}-durable")
         there = [path for path, _, _ in self.saved(series)]
         kept = [path for path in there if path not in self._damaged][:keep]
         for old in [path for path in there if path not in kept]:
             self._discard(old, verb)
-        renaming.crash_point(f"{verb}-pruned")
+        storage.crash_point(f"{verb}-pruned")
 
     def _discard(self, path: Path, verb: str) -> None:
         """Remove a folder; half removed, it does not look like a damaged one."""
-        aside = renaming.beside(path)
+        aside = storage.beside(path)
         try:
             if foreign := [p.name for p in path.iterdir() if not _OURS.fullmatch(p.name)]:
                 raise OSError(f"{foreign[0]!r} in it is not ours")
             os.rename(path, aside)  # noqa: PTH104  # as below
-            renaming.crash_point(f"{verb}-discarding")
+            storage.crash_point(f"{verb}-discarding")
             shutil.rmtree(aside)
         except OSError as error:  # what had to be saved is saved
-            self.warnings.append(f"{path} could not be removed: {renaming.brief(error)}")
+            self.warnings.append(f"{path} could not be removed: {files.brief(error)}")
 
     def _newest(self, series: str) -> Checkpoint | None:
         tried: dict[Path, str] = {}
@@ -346,7 +365,7 @@ class Run:
         while fresh := [entry for entry in self.saved(series) if entry[0] not in tried]:
             path = fresh[0][0]
             try:
-                with renaming.blaming(path):
+                with files.blaming(path):
                     return self._load(series, *fresh[0])
             except BadRun as error:
                 tried[path] = str(error)
@@ -364,7 +383,7 @@ class Run:
         """Read a checkpoint; nothing of it is used before all of it is verified."""
         if path.is_symlink():
             raise BadRun("it is a link")
-        manifest = self._own(schemas.Manifest, path / _MANIFEST)
+        manifest = self._own(files.Manifest, path / _MANIFEST)
         if (manifest.series, manifest.number, manifest.step) != (series, number, step):
             raise BadRun("it was saved under another name")
         self._check_log(manifest.metrics)
@@ -372,7 +391,7 @@ class Run:
         state = json.loads(contents.pop(_STATE, b"null"))
         if not isinstance(state, dict):
             raise BadRun(f"{_STATE} is no table")
-        groups = {n.removesuffix(_TENSORS): renaming.unpacked(c) for n, c in contents.items()}
+        groups = {n.removesuffix(_TENSORS): tensors.unpacked(c) for n, c in contents.items()}
         return Checkpoint(step, groups, state)
 
 
@@ -396,13 +415,13 @@ def _changes(old: Table, new: Table) -> list[str]:
     return [f"{k} was {was.get(k, 'not there')} and is now {now.get(k, 'gone')}" for k in keys]
 
 
-def _verified(folder: Path, name: str, wanted: schemas.Content) -> bytes:
+def _verified(folder: Path, name: str, wanted: files.Content) -> bytes:
     """Read a file that a manifest names, and compare it with what the manifest says."""
     if not _FILE.fullmatch(name):
         raise BadRun(f"the manifest names {knobs.shown(name)}")
     content = storage.read(folder / name, wanted.bytes)
     try:
-        schemas.compare(content, wanted)
+        files.compare(content, wanted)
     except BadRun as error:
         raise BadRun(f"{name}: {error}") from None
     return content

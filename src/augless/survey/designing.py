@@ -17,11 +17,13 @@ import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, ClassVar, Literal, TypeVar
+from typing import Annotated, Literal, TypeVar
 
 import pydantic
 
+from augless import schemas
 from augless.corpora import reading
+from augless.schemas import EXACT
 
 POINTS = 5
 """of every scale; answered by the keys 1 to 5"""
@@ -30,7 +32,6 @@ REFERENCE = "Human"
 
 _LONGEST = 20_000  # characters of a text; nobody rates a longer one
 _NAME = 80  # characters of the name of a system, a scale or an annotator
-_STRICT = pydantic.ConfigDict(extra="forbid", strict=True)
 
 Read = TypeVar("Read")
 Kind = Literal["system", "degraded", "gold"]
@@ -52,7 +53,7 @@ class BadOptions(ValueError):  # noqa: N818
 class Scale:
     """One question that is answered with 1 to 5."""
 
-    __pydantic_config__: ClassVar[pydantic.ConfigDict] = _STRICT
+    __pydantic_config__ = EXACT
 
     name: Name
     question: Text
@@ -74,7 +75,7 @@ SCALES = {
 class Item:
     """A source; its line in the file, or 0 for a gold item."""
 
-    __pydantic_config__: ClassVar[pydantic.ConfigDict] = _STRICT
+    __pydantic_config__ = EXACT
 
     line: Index
     source: Text
@@ -84,7 +85,7 @@ class Item:
 class Task:
     """One text to rate."""
 
-    __pydantic_config__: ClassVar[pydantic.ConfigDict] = _STRICT
+    __pydantic_config__ = EXACT
 
     kind: Kind
     item: Index
@@ -99,7 +100,7 @@ class Task:
 class Annotator:
     """Who rates, under a name for people and one for files, and which tasks in which order."""
 
-    __pydantic_config__: ClassVar[pydantic.ConfigDict] = _STRICT
+    __pydantic_config__ = EXACT
 
     id: Annotated[str, pydantic.StringConstraints(pattern=r"^[a-z0-9]{1,16}$")]
     name: Name
@@ -110,7 +111,7 @@ class Annotator:
 class Design:
     """A survey as it was planned. It names systems: no annotator may see it."""
 
-    __pydantic_config__: ClassVar[pydantic.ConfigDict] = _STRICT
+    __pydantic_config__ = EXACT
 
     format: Literal["augless survey 1"] = "augless survey 1"
     title: Name
@@ -176,7 +177,7 @@ class Design:
 class Gold:
     """A text whose right rating is known."""
 
-    __pydantic_config__: ClassVar[pydantic.ConfigDict] = _STRICT
+    __pydantic_config__ = EXACT
 
     source: Text
     text: Text
@@ -453,10 +454,6 @@ def gold(path: Path) -> tuple[Gold, ...]:
 def parsed(kind: type[Read], content: str | bytes, where: object) -> Read:
     """Read JSON by its schema; what does not fit is said in a line that names `where`."""
     try:
-        return pydantic.TypeAdapter(kind).validate_json(content)
-    except pydantic.ValidationError as error:
-        first = error.errors(include_input=False, include_url=False)[0]
-        field = ".".join(str(part) for part in first["loc"][:6])
-        what = f"{field}: {first['msg']}" if field else str(first["msg"])
-        line = " ".join(what.split())
-        raise BadSurvey(f"{where} is not what it should be: {ascii(line)[1:-1][:200]}") from None
+        return schemas.parsed(kind, content)
+    except ValueError as error:
+        raise BadSurvey(f"{where} is not what it should be: {error}") from None

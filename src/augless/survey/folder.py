@@ -23,11 +23,12 @@ import secrets
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, Literal
 
 import pydantic
 
 from augless import storage
+from augless.schemas import EXACT
 from augless.survey.designing import Annotator, BadSurvey, Design, Points, parsed
 from augless.survey.store import SLOWEST, Answer, Store
 
@@ -36,7 +37,6 @@ SURVEY, TOKENS, RATINGS, RETURNED = "survey.json", "tokens.json", "ratings.sqlit
 _LARGEST = 1 << 27  # bytes of a file; nothing of ours comes near
 _TOKEN = r"^[A-Za-z0-9_-]{22,64}$"  # 128 bits or more
 _ID = r"^[0-9a-f]{16}$"
-_STRICT = pydantic.ConfigDict(extra="forbid", strict=True)
 
 
 class Busy(OSError):  # noqa: N818 - as that of a run
@@ -47,7 +47,7 @@ class Busy(OSError):  # noqa: N818 - as that of a run
 class Returned:
     """The answer at a place, as an offline page saves it."""
 
-    __pydantic_config__: ClassVar[pydantic.ConfigDict] = _STRICT
+    __pydantic_config__ = EXACT
 
     place: Annotated[int, pydantic.Field(ge=0)]
     scores: Annotated[tuple[Points, ...], pydantic.Field(max_length=6)]
@@ -58,7 +58,7 @@ class Returned:
 class ReturnedFile:
     """The file that an offline page saves."""
 
-    __pydantic_config__: ClassVar[pydantic.ConfigDict] = _STRICT
+    __pydantic_config__ = EXACT
 
     format: Literal["augless ratings 1"]
     survey: Annotated[str, pydantic.StringConstraints(pattern=_ID)]
@@ -70,7 +70,7 @@ class ReturnedFile:
 class _Tokens:
     """annotator -> token."""
 
-    __pydantic_config__: ClassVar[pydantic.ConfigDict] = _STRICT
+    __pydantic_config__ = EXACT
 
     tokens: dict[str, Annotated[str, pydantic.StringConstraints(pattern=_TOKEN)]]
 
@@ -97,20 +97,10 @@ class Survey:
         if folder.is_dir() and any(folder.iterdir()):
             raise BadSurvey(f"{folder} holds something else; name a new folder with --out")
         tokens = {one.id: secrets.token_urlsafe(18) for one in design.annotators}
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        aside = folder.with_name(f".{folder.name}.aside{os.getpid()}")
-        aside.mkdir()
-        try:
-            secret = json.dumps({"tokens": tokens}, indent=1).encode()
-            storage.create(aside / TOKENS, secret, mode=0o600)
-            storage.create(aside / SURVEY, content)
-            storage.sync(aside)
-            aside.rename(folder)
-        except BaseException:
-            for name in (TOKENS, SURVEY):
-                (aside / name).unlink(missing_ok=True)
-            aside.rmdir()
-            raise
+        secret = json.dumps({"tokens": tokens}, indent=1).encode()
+        with storage.making(folder, "survey") as made:
+            storage.create(made / TOKENS, secret, mode=0o600)
+            storage.create(made / SURVEY, content)
         return survey
 
     @staticmethod

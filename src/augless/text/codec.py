@@ -7,19 +7,19 @@ import json
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar, cast
+from typing import Any, ClassVar, Literal, cast, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from augless import contracts, storage
+from augless import contracts, schemas, storage
 from augless.text import cleaning, tokenisation, vocabularies
 
 Ids = NDArray[np.int32]
-Value = TypeVar("Value")
 
 FILE = "codec.json"
-FORMAT = "augless codec 1"
+Format = Literal["augless codec 1"]
+FORMAT: str = get_args(Format)[0]
 
 
 @dataclass(frozen=True)
@@ -133,12 +133,12 @@ class Codec:
         Raises `ValueError`, in one line that names the file, where that is not what the file is.
         """
         path = folder / FILE
-        raw = path.read_bytes()
         try:
-            codec, digest = _parse(json.loads(raw))
-            if codec.fingerprint != digest:
+            said = schemas.parsed(_Saved, path.read_bytes())
+            codec = Codec(said.tokeniser, said.vocabulary)
+            if codec.fingerprint != said.sha256:
                 raise ValueError("its content is not what was saved")
-        except (ValueError, RecursionError) as error:
+        except ValueError as error:
             reason = " ".join(str(error).split())
             raise ValueError(f"{path} is damaged, or not a codec of ours: {reason}") from None
         return codec
@@ -150,37 +150,11 @@ def digest_of(content: dict[str, Any]) -> str:
     return hashlib.sha256(canonical.encode()).hexdigest()
 
 
-def _parse(content: Any) -> tuple[Codec, str]:
-    """Check the shape of a saved codec, whoever wrote it, and give it with its digest."""
+@dataclass(frozen=True)
+class _Saved:
+    """What a saved codec says."""
 
-    def part(value: Any, key: str, kind: type[Value]) -> Value:
-        entry = value.get(key) if isinstance(value, dict) else None
-        if not isinstance(entry, kind):
-            raise ValueError(f"no {kind.__name__} {key!r}")
-        return entry
-
-    def strings(values: list[Any]) -> tuple[str, ...]:
-        if not all(isinstance(value, str) for value in values):
-            raise ValueError("a piece is not a string")
-        return tuple(values)
-
-    if part(content, "format", str) != FORMAT:
-        raise ValueError(f"format is not {FORMAT!r}")
-    knobs = part(content, "tokeniser", dict)
-    tokeniser = tokenisation.Tokeniser(
-        language=part(knobs, "language", str),
-        kind=cast("tokenisation.Kind", part(knobs, "kind", str)),
-        lowercase=part(knobs, "lowercase", bool),
-    )
-    vocabulary = part(content, "vocabulary", dict)
-    pieces = strings(part(vocabulary, "pieces", list))
-    merges: list[tuple[str, str]] | None = None
-    if vocabulary.get("merges") is not None:
-        merges = []
-        for merge in part(vocabulary, "merges", list):
-            if not isinstance(merge, list) or len(merge) != 2:
-                raise ValueError("a merge is not a pair")
-            left, right = strings(merge)
-            merges.append((left, right))
-    learnt = vocabularies.Vocabulary(pieces, None if merges is None else tuple(merges))
-    return Codec(tokeniser, learnt), part(content, "sha256", str)
+    format: Format
+    sha256: str
+    tokeniser: tokenisation.Tokeniser
+    vocabulary: vocabularies.Vocabulary

@@ -6,7 +6,6 @@ and the position, so a run that was killed ends with the bits of one that was no
 machine, with the same torch and number of threads).
 """
 
-from augless.training.cautions import Caution
 from augless.training.fitting import fit, worked
 from augless.training.loop import (
     Device,
@@ -25,7 +24,6 @@ __all__ = [
     "OPTIMIZERS",
     "Adam",
     "AdamW",
-    "Caution",
     "Device",
     "NotFinite",
     "Settings",

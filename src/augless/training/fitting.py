@@ -6,13 +6,12 @@ import contextlib
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict
-from typing import Any
+from dataclasses import asdict, replace
 
 import torch
 
 from augless import models, runs
-from augless.training.cautions import Caution, cautions
+from augless.training.cautions import cautions
 from augless.training.loop import NotFinite, Trainer
 from augless.training.saved import Span
 from augless.training.terms import Tally
@@ -29,7 +28,7 @@ def fit(
     stop: Callable[[], bool] = lambda: False,
     max_minutes: float = math.inf,
     needed: Mapping[str, runs.Spent] | None = None,
-    on_record: Callable[[Mapping[str, Any]], None] = lambda record: None,
+    on_record: Callable[[runs.Logged], None] = lambda record: None,
     progress: Callable[[str, int, int | None], None] = lambda stage, done, total: None,
 ) -> bool:
     """Train until the end or until asked to stop; return whether the run is finished.
@@ -99,7 +98,7 @@ class _Session:
         run: runs.Run,
         validate: Validate,
         higher_is_better: bool,
-        on_record: Callable[[Mapping[str, Any]], None],
+        on_record: Callable[[runs.Logged], None],
         needed: Mapping[str, runs.Spent],
     ) -> None:
         self.needed = dict(needed)
@@ -138,8 +137,7 @@ class _Session:
         trainer = self.trainer
         record = trainer.record("interval", trainer.criterion.recent, trainer.recent)
         seconds, tokens = time.monotonic() - self.interval[0], trainer.at.tokens - self.interval[1]
-        record["tokens_per_second"] = tokens / max(seconds, 1e-9)
-        self._write(record)
+        self._write(replace(record, tokens_per_second=tokens / max(seconds, 1e-9)))
         trainer.criterion.recent = [Tally() for _ in trainer.criterion.recent]
         trainer.recent = Span()
         self.interval = (time.monotonic(), trainer.at.tokens)
@@ -149,7 +147,6 @@ class _Session:
         trainer, at = self.trainer, self.trainer.at
         record = trainer.record("epoch", trainer.criterion.epoch, trainer.epoch)
         seconds = max(time.monotonic() - self.epoch[0], 1e-9)  # of this call
-        record["tokens_per_second"] = (at.tokens - self.epoch[1]) / seconds
         self._check_parameters()
         trainer.model.eval()
         began = time.monotonic()
@@ -159,17 +156,22 @@ class _Session:
             raise NotFinite(f"validation after step {at.step}: {error}") from None
         self._spend()
         better = self._better(scores)
-        record |= {"scores": scores, "seconds": at.seconds, "validation": time.monotonic() - began}
-        if self.needed:
-            record["needed"] = {what: asdict(spent) for what, spent in self.needed.items()}
-        record["cautions"] = [asdict(caution) for caution in self._cautions()]
+        record = replace(
+            record,
+            tokens_per_second=(at.tokens - self.epoch[1]) / seconds,
+            scores=dict(scores),
+            seconds=at.seconds,
+            validation=time.monotonic() - began,
+            needed=self.needed,
+            cautions=tuple(self._cautions()),
+        )
         self._write(record)
         if better:
             at.best, at.best_loss = scores[trainer.settings.metric], scores.get("loss")
             at.best_step, at.waited = at.step, 0
-            state = {"step": at.step, "epoch": at.epoch, "scores": scores}
+            best = runs.Best(step=at.step, epoch=at.epoch, scores=dict(scores))
             if trainer.ranks.first:
-                self.run.save_best(trainer.weights(), state)
+                self.run.save_best(trainer.weights(), asdict(best))
         else:
             at.waited += 1
         at.epoch, at.batch = at.epoch + 1, 0
@@ -196,7 +198,7 @@ class _Session:
             samples=at.samples,
             tokens=at.tokens,
             seconds=at.seconds,
-            best=runs.Best(**self.run.best().state),
+            best=self.run.kept(),
             needed=self.needed,
         )
         self.run.finish(asdict(ended))
@@ -215,7 +217,7 @@ class _Session:
         # A text metric is 0.00 in every epoch of a model that has just begun to learn.
         return at.best_loss is not None and scores.get("loss", math.inf) < at.best_loss
 
-    def _cautions(self) -> list[Caution]:
+    def _cautions(self) -> list[runs.Caution]:
         """Judge the epoch, and say each kind of caution once to whoever opened the run."""
         span, terms = self.trainer.epoch, self.trainer.criterion.terms
         shares = span.mean_shares(len(terms))
@@ -236,7 +238,7 @@ class _Session:
         self.trainer.at.seconds += now - self.clock
         self.clock = now
 
-    def _write(self, record: Mapping[str, Any]) -> None:
+    def _write(self, record: runs.Logged) -> None:
         self.trainer.at.records += 1
         if self.trainer.ranks.first:
             self.run.log(record)

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import numpy as np
 import torch
@@ -286,25 +286,20 @@ class Trainer:
             self.optimizer.state[parameter][entry] = value.to(self.device)
         self.at, self.recent, self.epoch = state.position, state.recent, state.epoch
 
-    def record(self, kind: str, tallies: list[Tally], span: Span) -> dict[str, Any]:
+    def record(self, kind: runs.Moment, tallies: list[Tally], span: Span) -> runs.Logged:
         """Return what is known at this position."""
         at = self.at
-        return {
-            "kind": kind,
-            "step": at.step,
-            "epoch": at.epoch,
-            "samples": at.samples,
-            "tokens": at.tokens,
-            "rate": self.settings.optimizer.rate_at(max(1, at.step), at.epoch, self.steps),
-            "gradient_norm": span.norm / max(1, span.steps),
-            "clipped": span.clipped / max(1, span.steps),
-            "terms": [
-                {**summary, "gradient_share": share}
-                for summary, share in zip(
-                    self.criterion.summaries(tallies), span.mean_shares(len(tallies)), strict=True
-                )
-            ],
-        }
+        return runs.Logged(
+            kind=kind,
+            step=at.step,
+            epoch=at.epoch,
+            samples=at.samples,
+            tokens=at.tokens,
+            rate=self.settings.optimizer.rate_at(max(1, at.step), at.epoch, self.steps),
+            gradient_norm=span.norm / max(1, span.steps),
+            clipped=span.clipped / max(1, span.steps),
+            terms=self.criterion.summaries(tallies, span.mean_shares(len(tallies))),
+        )
 
 
 @torch.inference_mode()

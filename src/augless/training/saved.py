@@ -6,46 +6,60 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any
 
+import pydantic
 from torch import Tensor
 
-from augless import knobs, runs
-from augless.knobs import Knobs, Within
+from augless import knobs, runs, schemas, storage
+from augless.schemas import EXACT, Count, Seconds
 from augless.training.terms import Criterion
 
-_LARGEST_COUNT = 1 << 62
-_LARGEST = 1e300
-
 
 @dataclass
-class Position(Knobs):
+class Position:
     """Where a run is: enough, with the parameters, to go on as if nothing had happened."""
 
-    step: Annotated[int, "optimiser steps that are done", Within(0, _LARGEST_COUNT)] = 0
-    epoch: Annotated[int, "that it is in, counted from 1", Within(1, _LARGEST_COUNT)] = 1
-    batch: Annotated[int, "batches of this epoch that are done", Within(0, _LARGEST_COUNT)] = 0
-    samples: Annotated[int, "pairs that were seen", Within(0, _LARGEST_COUNT)] = 0
-    tokens: Annotated[int, "target tokens that were seen", Within(0, _LARGEST_COUNT)] = 0
-    seconds: Annotated[float, "that it took", Within(0, 1e12)] = 0.0
-    best: Annotated[float | None, "score of the best model"] = None
-    best_loss: Annotated[
-        float | None, "validation loss of the best model: of equal scores the lower loss is better"
-    ] = None
-    best_step: Annotated[int, "of the best model", Within(0, _LARGEST_COUNT)] = 0
-    waited: Annotated[int, "validations since the best one", Within(0, _LARGEST_COUNT)] = 0
-    records: Annotated[int, "records logged so far", Within(0, _LARGEST_COUNT)] = 0
+    __pydantic_config__ = EXACT
+
+    step: Count = 0
+    """optimiser steps that are done"""
+    epoch: Annotated[Count, pydantic.Field(ge=1)] = 1
+    """that it is in, counted from 1"""
+    batch: Count = 0
+    """batches of this epoch that are done"""
+    samples: Count = 0
+    """pairs that were seen"""
+    tokens: Count = 0
+    """target tokens that were seen"""
+    seconds: Seconds = 0.0
+    """that it took"""
+    best: float | None = None
+    """score of the best model"""
+    best_loss: float | None = None
+    """validation loss of the best model: of equal scores the lower loss is better"""
+    best_step: Count = 0
+    """of the best model"""
+    waited: Count = 0
+    """validations since the best one"""
+    records: Count = 0
+    """records logged so far"""
 
 
 @dataclass
-class Span(Knobs):
+class Span:
     """What is summed over steps."""
 
-    norm: Annotated[float, "of gradients, before clipping", Within(0, _LARGEST)] = 0.0
-    steps: Annotated[int, "how many", Within(0, _LARGEST_COUNT)] = 0
-    clipped: Annotated[int, "steps whose gradient was clipped", Within(0, _LARGEST_COUNT)] = 0
-    shares: Annotated[
-        list[float], "of each term in the gradient norm, summed over measurements", Within(0, 1e18)
-    ] = field(default_factory=list)
-    measured: Annotated[int, "steps at which shares were measured", Within(0, _LARGEST_COUNT)] = 0
+    __pydantic_config__ = EXACT
+
+    norm: Annotated[float, pydantic.Field(ge=0, le=1e300)] = 0.0
+    """of gradients, before clipping"""
+    steps: Count = 0
+    """how many"""
+    clipped: Count = 0
+    """steps whose gradient was clipped"""
+    shares: list[Annotated[float, pydantic.Field(ge=0, le=1e18)]] = field(default_factory=list)
+    """of each term in the gradient norm, summed over measurements"""
+    measured: Count = 0
+    """steps at which shares were measured"""
 
     def add(self, norm: float, clipped: bool, shares: list[float]) -> None:
         """Count a step; shares are empty where they were not measured."""
@@ -67,21 +81,26 @@ class Span(Knobs):
 
 
 @dataclass(frozen=True, kw_only=True)
-class State(Knobs):
+class State:
     """What state.json of a checkpoint says."""
 
-    position: Annotated[Position, "where the run is"]
-    objectives: Annotated[dict[str, Any], "running means and sums of the terms"]
-    recent: Annotated[Span, "since the last record"]
-    epoch: Annotated[Span, "since the epoch began"]
+    __pydantic_config__ = EXACT
+
+    position: Position
+    """where the run is"""
+    objectives: dict[str, Any]
+    """running means and sums of the terms"""
+    recent: Span
+    """since the last record"""
+    epoch: Span
+    """since the epoch began"""
 
 
 def read(checkpoint: runs.Checkpoint, criterion: Criterion) -> State:
     """Check what a checkpoint says, and give the terms their part; `runs.BadRun` says what not."""
     try:
-        state = knobs.build(State, checkpoint.state)
-        for key in ("position", "recent", "epoch"):
-            knobs.check_whole(Position if key == "position" else Span, checkpoint.state[key])
+        state = schemas.parsed(State, storage.encoded(checkpoint.state))
+        schemas.check_whole(state, checkpoint.state)
         if state.position.step != checkpoint.step:
             raise ValueError(f"it is of step {state.position.step}")
         for span in (state.recent, state.epoch):

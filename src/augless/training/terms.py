@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Annotated, Any, Literal
 
+import pydantic
 import torch
 from torch import Tensor
 
-from augless import knobs, losses, polar
+from augless import losses, polar, runs, schemas, storage
 from augless.contracts import Batch, Output
 from augless.knobs import Among, Knobs, Within
 from augless.polar.weightings import work_type
@@ -18,6 +19,8 @@ from augless.ranks import ALONE, Ranks
 
 _KEEP = 100.0  # MB of logits that need not be computed again in the backward pass
 _BINS = 40  # of a histogram of losses, in tenths of the mean loss; one more for what lies beyond
+_ALL = pydantic.Field(min_length=_BINS + 1, max_length=_BINS + 1)
+_Histogram = Annotated[list[schemas.Count], _ALL]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,6 +40,11 @@ class Term(Knobs):
     scale: Annotated[float, "its factor in the objective", Within(0, 1e6)] = 1.0
 
 
+def _or(absent: float) -> pydantic.WrapValidator:
+    """Read null, which stands for an infinity in a file."""
+    return pydantic.WrapValidator(lambda value, read: absent if value is None else read(value))
+
+
 @dataclass
 class Tally:
     """Sums over samples, enough for every statistic of a term's losses and weights.
@@ -44,7 +52,9 @@ class Tally:
     A pair counts as much as its own weight says: one of weight 0.1 is a tenth of a sample.
     """
 
-    samples: float = 0.0
+    __pydantic_config__ = schemas.EXACT
+
+    samples: Annotated[float, pydantic.Field(ge=0)] = 0.0
     loss: float = 0.0
     weight: float = 0.0
     weight_squared: float = 0.0
@@ -54,9 +64,9 @@ class Tally:
     raised: float = 0.0
     within: float = 0.0
     """squared deviations of weights from the mean of their batch"""
-    least: float = math.inf
-    most: float = -math.inf
-    histogram: list[int] = field(default_factory=lambda: [0] * (_BINS + 1))
+    least: Annotated[float, _or(math.inf)] = math.inf
+    most: Annotated[float, _or(-math.inf)] = -math.inf
+    histogram: _Histogram = field(default_factory=lambda: [0] * (_BINS + 1))
 
     def add(
         self, loss: Tensor, weight: Tensor, length: Tensor, count: Tensor, relative: Tensor
@@ -94,8 +104,8 @@ class Tally:
         ends = {"least": min(self.least, other.least), "most": max(self.most, other.most)}
         return Tally(**sums, **ends, histogram=histogram)
 
-    def summary(self) -> dict[str, Any]:
-        """Return the statistics that a record holds."""
+    def summary(self) -> runs.TermLog:
+        """Return the statistics that are logged."""
         n = self.samples or 1.0
         mean, length = self.weight / n, self.length / n
         squares = max(0.0, self.weight_squared - n * mean**2)
@@ -106,19 +116,19 @@ class Tally:
         covariance = self.weight_length / n - mean * length
         product = spread * spread_length
         correlation = covariance / product if product else 0.0
-        return {
-            "loss": self.loss / n,
-            "weight": mean,
-            "weight_sd": spread,
-            "weight_spread": spread / mean if mean else 0.0,
-            "weight_within_batches": self.within / squares if spread else None,
-            "weight_min": self.least,
-            "weight_max": self.most,
-            "raised": self.raised / n,
-            "effective_samples": self.weight**2 / (n * self.weight_squared or 1.0),
-            "weight_length_correlation": correlation,
-            "histogram": self.histogram,
-        }
+        return runs.TermLog(
+            loss=self.loss / n,
+            weight=mean,
+            weight_sd=spread,
+            weight_spread=spread / mean if mean else 0.0,
+            weight_within_batches=self.within / squares if spread else None,
+            weight_min=self.least,
+            weight_max=self.most,
+            raised=self.raised / n,
+            effective_samples=self.weight**2 / (n * self.weight_squared or 1.0),
+            weight_length_correlation=correlation,
+            histogram=tuple(self.histogram),
+        )
 
     def state_dict(self) -> dict[str, Any]:
         """Return the sums as JSON; infinities, before any sample, as null."""
@@ -127,28 +137,22 @@ class Tally:
             k: v if not isinstance(v, float) or math.isfinite(v) else None for k, v in state.items()
         }
 
-    @staticmethod
-    def from_state(state: dict[str, Any]) -> Tally:
-        """Go on from the sums of `state_dict`; refuse what cannot be summed up."""
-        knobs.check_whole(Tally, state)
-        said = {key: value for key, value in state.items() if value is not None}
-        tally = knobs.build(Tally, said)
-        if len(tally.histogram) != _BINS + 1 or min(tally.histogram) < 0 or tally.samples < 0:
-            raise ValueError("a tally has no counts")
-        tally.summary()
-        return tally
-
 
 _SUMS = tuple(Tally.__dataclass_fields__)[:8]
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Terms(Knobs):
+class _Terms:
     """What a state says of all terms."""
 
-    objectives: Annotated[list[dict[str, Any]], "running means of each"]
-    recent: Annotated[list[dict[str, Any]], "sums since the last record"]
-    epoch: Annotated[list[dict[str, Any]], "sums since the epoch began"]
+    __pydantic_config__ = schemas.EXACT
+
+    objectives: list[dict[str, Any]]
+    """running means of each"""
+    recent: list[Tally]
+    """sums since the last record"""
+    epoch: list[Tally]
+    """sums since the epoch began"""
 
 
 class Criterion:
@@ -219,16 +223,19 @@ class Criterion:
             self.recent[i], self.epoch[i] = self.recent[i] + done, self.epoch[i] + done
             self._pending[i] = Tally()
 
-    def summaries(self, tallies: list[Tally]) -> list[dict[str, Any]]:
-        """Return the statistics of each term, with its running means."""
-        return [
-            {
-                **tally.summary(),
-                "mean_loss": objective.mean_loss,
-                "mean_weight": objective.mean_weight,
-            }
-            for tally, objective in zip(tallies, self.objectives, strict=True)
-        ]
+    def summaries(
+        self, tallies: list[Tally], shares: Sequence[float | None]
+    ) -> tuple[runs.TermLog, ...]:
+        """Return the statistics of each term, with its running means and share of the gradient."""
+        return tuple(
+            replace(
+                tally.summary(),
+                mean_loss=objective.mean_loss,
+                mean_weight=objective.mean_weight,
+                gradient_share=share,
+            )
+            for tally, objective, share in zip(tallies, self.objectives, shares, strict=True)
+        )
 
     def state_dict(self) -> dict[str, Any]:
         """Return all that is needed to resume, as JSON."""
@@ -240,14 +247,17 @@ class Criterion:
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on from `state_dict`."""
-        known = knobs.build(_Terms, state)
+        known = schemas.parsed(_Terms, storage.encoded(state))
+        for key, tallies in (("recent", known.recent), ("epoch", known.epoch)):
+            for tally, said in zip(tallies, state[key], strict=True):
+                schemas.check_whole(tally, said)
+                tally.summary()  # refuses what cannot be summed up
         these = (known.objectives, known.recent, known.epoch)
         if any(len(one) != len(self.terms) for one in these):
             raise ValueError("it has another number of terms")
         for objective, means in zip(self.objectives, known.objectives, strict=True):
             objective.load_state_dict(means)
-        self.recent = [Tally.from_state(tally) for tally in known.recent]
-        self.epoch = [Tally.from_state(tally) for tally in known.epoch]
+        self.recent, self.epoch = known.recent, known.epoch
 
 
 def _finite(*tensors: Tensor) -> bool:

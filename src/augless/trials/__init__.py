@@ -12,7 +12,7 @@ decoded once by each final run.
 """
 
 from augless.errors import Failure
-from augless.trials.facts import Attempt, Choice, Logged, Score, TermLog
+from augless.trials.facts import Attempt, Choice, Score
 from augless.trials.forecast import Forecast, Measured, forecast
 from augless.trials.graph import Job
 from augless.trials.ownfiles import languages_of, monolingual, name_of, own
@@ -33,7 +33,6 @@ __all__ = [
     "Failure",
     "Forecast",
     "Job",
-    "Logged",
     "Measured",
     "Method",
     "Needed",
@@ -45,7 +44,6 @@ __all__ = [
     "Score",
     "Status",
     "Table",
-    "TermLog",
     "Trial",
     "alarm",
     "collect",

@@ -1,20 +1,21 @@
-"""What is known of a run, typed: its scores, its log, its terms, what tuning chose.
+"""What is known of a run, typed: its scores, its terms, what tuning chose.
 
-A dataclass here is also the schema of what is read from a file; see `runs.outcomes`.
+A dataclass here is also the schema of what is read from a file; see `schemas`.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import pydantic
 
 from augless.errors import Failure
-from augless.runs.outcomes import Count, Number, Spent, parsed
+from augless.runs import Spent
+from augless.schemas import Count, Number
 
 Values = dict[str, Any]
 """dotted key of a recipe -> value; a table that has a name stands for a whole choice"""
@@ -35,61 +36,6 @@ class Score:
 
 Scores = dict[str, dict[str, Score]]
 """split -> metric -> score"""
-
-
-@dataclass(frozen=True, kw_only=True)
-class TermLog:
-    """Statistics of one term's losses and weights since the entry before."""
-
-    loss: Number = None
-    weight: Number = None
-    weight_sd: Number = None
-    weight_spread: Number = None
-    """standard deviation of weights over their mean"""
-    weight_within_batches: Number = None
-    """share of their variance that is within batches, where a control of batches' means has none"""
-    weight_min: Number = None
-    weight_max: Number = None
-    raised: Number = None
-    """share of samples with a weight above 1"""
-    effective_samples: Number = None
-    """effective sample size, as a share of the samples"""
-    weight_length_correlation: Number = None
-    histogram: Annotated[tuple[Count, ...], pydantic.Field(max_length=10_000)] = ()
-    """of losses, in tenths of the mean loss"""
-    mean_loss: Number = None
-    """running mean"""
-    mean_weight: Number = None
-    """running mean"""
-    gradient_share: Number = None
-    """of the term in the gradient norm"""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Logged:
-    """An entry of a run's log: after so many steps, or after an epoch and its validation."""
-
-    kind: Literal["interval", "epoch"]
-    step: Count
-    epoch: Count = 0
-    samples: Count = 0
-    tokens: Count = 0
-    rate: Number = None
-    gradient_norm: Number = None
-    clipped: Number = None
-    """share of the steps whose gradient was clipped"""
-    tokens_per_second: Number = None
-    terms: tuple[TermLog, ...] = ()
-    scores: dict[str, Number] = field(default_factory=dict)
-    """of an epoch: on the validation set, and on splits that are watched"""
-    seconds: Number = None
-    """of an epoch: spent on the run so far"""
-    validation: Number = None
-    """of an epoch: seconds of its validation"""
-
-    def term(self, place: int) -> TermLog:
-        """Return what was logged of a term, nothing if it was not there."""
-        return self.terms[place] if place < len(self.terms) else TermLog()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -221,8 +167,3 @@ def _component(recipe: Mapping[str, Any], prefix: str, default: Component) -> Co
     knobs = {k.removeprefix(prefix): v for k, v in recipe.items() if k.startswith(prefix)}
     name = knobs.pop("name", None)
     return default if name is None else Component(str(name), knobs)
-
-
-def history_of(entries: Iterable[Mapping[str, Any]]) -> tuple[Logged, ...]:
-    """Return what a run logged."""
-    return tuple(parsed(Logged, dict(entry)) for entry in entries)

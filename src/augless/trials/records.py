@@ -16,7 +16,7 @@ import json
 import re
 import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -24,9 +24,8 @@ import numpy as np
 import pydantic
 from numpy.typing import NDArray
 
-from augless import metrics, runs, storage
+from augless import metrics, runs, schemas, storage
 from augless.errors import Failure
-from augless.runs import outcomes
 from augless.trials import facts
 from augless.trials.layout import Layout
 from augless.trials.spelling import shortened
@@ -59,7 +58,7 @@ class Facts:
     """the recipe's"""
     recipe: dict[str, pydantic.JsonValue]
     """dotted key -> value"""
-    seed: outcomes.Count
+    seed: schemas.Count
     corpus: str
     """fingerprint of the prepared corpus"""
     versions: dict[str, str]
@@ -67,7 +66,7 @@ class Facts:
     """how to repeat it"""
     result: runs.Outcome
     scores: facts.Scores
-    history: tuple[facts.Logged, ...]
+    history: tuple[runs.Logged, ...]
     """what was logged: every epoch, and at most about 200 intervals"""
     inputs: tuple[facts.Input, ...] = ()
     """files that the corpus was read from; older records have none"""
@@ -86,7 +85,7 @@ class Facts:
         return sorted(file.sha256 for file in self.inputs) or [self.corpus]
 
     @property
-    def epochs(self) -> list[facts.Logged]:
+    def epochs(self) -> list[runs.Logged]:
         """What was logged after epochs."""
         return [entry for entry in self.history if entry.kind == "epoch"]
 
@@ -131,13 +130,13 @@ class Record(Facts):
         tensors = packed(record.statistics)
         digest = storage.digest(tensors)
         kept = {knob.name: getattr(record, knob.name) for knob in fields(Facts)}
-        plain = pydantic.TypeAdapter(Facts).dump_python(Facts(**kept))
+        plain = asdict(Facts(**kept)) | {"history": [*map(schemas.written, record.history)]}
         content = {"format": FORMAT, **plain, "statistics": digest}
         storage.inside(folder.parent, folder.name)  # no link
         folder.mkdir(parents=True, exist_ok=True)
         # Under a name of its own, so that one rename takes the old record's place with both files.
         storage.replace(folder / _statistics(digest), tensors)
-        storage.replace(folder / _RECORD, document(runs.finite(content)))
+        storage.replace(folder / _RECORD, document(schemas.finite(content)))
         others = rf"statistics-(?!{digest[:8]})[0-9a-f]{{8}}\.safetensors\.gz"
         storage.discard(folder, re.compile(others))
 
@@ -164,7 +163,7 @@ class Record(Facts):
                 raise BadRecord(f"{_RECORD} is not what was written")
             if not isinstance(digest, str) or not re.fullmatch("[0-9a-f]{64}", digest):
                 raise BadRecord("it has no SHA-256 of its statistics")
-            said = outcomes.parsed(Facts, raw)
+            said = schemas.parsed(Facts, raw)
             tensors = storage.read(folder / _statistics(digest), _LARGEST)
             if storage.digest(tensors) != digest:
                 raise BadRecord(f"{_statistics(digest)} is not what was written")
@@ -350,7 +349,7 @@ def _checked(
     if uneven := [split for split, sizes in rows.items() if len(sizes) > 1]:
         raise BadRecord(f"the statistics of {uneven[0][:80]!r} are not all of as many sentences")
     # All are counts or nats; cross-entropies of nearly 0 may be rounded to less.
-    fine = {name: ((t >= -1e-6) & (t <= outcomes.LARGEST**3)).all() for name, t in tables.items()}
+    fine = {name: ((t >= -1e-6) & (t <= schemas.LARGEST**3)).all() for name, t in tables.items()}
     return {name: table for name, table in tables.items() if fine[name]}
 
 

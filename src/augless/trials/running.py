@@ -220,7 +220,7 @@ class _Scheduler:
         )
 
 
-def _running(job: Job, at: facts.Logged) -> Running:
+def _running(job: Job, at: runs.Logged) -> Running:
     if job.kind != "train":
         words = {"prepare": "preparing", "augment": "augmenting", "score": "scoring"}
         return Running(job=job, stage=words.get(job.kind, job.kind))
@@ -249,14 +249,14 @@ def _best(state: State, done: list[Job]) -> dict[str, tuple[Job, float]]:
     return best
 
 
-def progress_of(state: State, job: Job) -> facts.Logged:
+def progress_of(state: State, job: Job) -> runs.Logged:
     """Return where a run is: the last entry of its log, with the last scores."""
     try:
-        history = facts.history_of(runs.Run.open(state.folder(job)).metrics())
+        history = runs.Run.open(state.folder(job)).metrics()
     except (ValueError, OSError):  # not begun yet
-        history = ()
+        history = []
     scores = next((entry.scores for entry in reversed(history) if entry.scores), {})
-    last = history[-1] if history else facts.Logged(kind="interval", step=0)
+    last = history[-1] if history else runs.Logged(kind="interval", step=0)
     return replace(last, scores=scores)
 
 

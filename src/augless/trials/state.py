@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from augless import corpora, runs, storage
+from augless import corpora, runs, schemas, storage
 from augless.errors import BAD_DATA, BUG, Failure, code_of
-from augless.runs import Spent, outcomes
+from augless.runs import Spent
 from augless.trials import facts, graph
 from augless.trials.facts import Attempt, Choice, Cost, Values
 from augless.trials.graph import Job
@@ -36,9 +36,9 @@ class Corpus:
     fingerprint: str
     folder: str = ""
     """its name among the prepared"""
-    pairs: outcomes.Count = 0
+    pairs: schemas.Count = 0
     """of training"""
-    seconds: outcomes.Seconds = 0.0
+    seconds: schemas.Seconds = 0.0
     """that preparing it took when it was prepared first"""
     here: bool = True
     """False where its files are gone, and it is known from records"""
@@ -118,7 +118,7 @@ class State:
     def outcome(self, job: Job) -> runs.Outcome | None:
         """Return how training a run ended, if it has and is here."""
         try:
-            return runs.outcome(runs.Run.open(self.folder(job)))
+            return runs.Run.open(self.folder(job)).outcome()
         except (OSError, ValueError):
             return None
 
@@ -141,7 +141,7 @@ class State:
         if key not in self.failures and not self.retry:
             with contextlib.suppress(OSError, ValueError):
                 path = self.layout.failure(key)
-                self.failures[key] = outcomes.parsed(Failure, storage.read(path, 1 << 16))
+                self.failures[key] = schemas.parsed(Failure, storage.read(path, 1 << 16))
         return self.failures.get(key)
 
     def ready(self, wanted: Iterable[Job]) -> dict[str, Job]:
@@ -422,6 +422,6 @@ def _missing(job: Job) -> Failure:
 def _remembered(layout: Layout) -> dict[str, Corpus]:
     """Return what was prepared here before."""
     try:
-        return outcomes.parsed(dict[str, Corpus], storage.read(layout.corpora, 1 << 26))
+        return schemas.parsed(dict[str, Corpus], storage.read(layout.corpora, 1 << 26))
     except (OSError, ValueError):
         return {}

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from augless import data, metrics, runs, storage
-from augless.runs import outcomes
+from augless import data, metrics, runs, schemas, storage
 from augless.trials import facts, graph, records, state
 from augless.trials.layout import Layout
 from augless.trials.pool import GRACE, Stop, Stopped
@@ -86,10 +85,10 @@ class _Said:
             self._stage, self._at = stage, time.monotonic()
 
 
-def _say(record: Mapping[str, Any]) -> None:
-    if record["kind"] == "epoch":
-        scores = " ".join(f"{name} {value:.4f}" for name, value in record["scores"].items())
-        print(f"epoch {record['epoch']} step {record['step']} {scores}", flush=True)
+def _say(record: runs.Logged) -> None:
+    if record.kind == "epoch":
+        scores = " ".join(f"{name} {value:.4f}" for name, value in record.scores.items())
+        print(f"epoch {record.epoch} step {record.step} {scores}", flush=True)
 
 
 def augment(order: Order, stop: Stop) -> None:
@@ -128,7 +127,7 @@ def score(order: Order, stop: Stop) -> None:
 
     layout, job = order.layout, order.job
     run = runs.Run.open(order.folder)
-    ended = runs.outcome(run)
+    ended = run.outcome()
     assert ended is not None  # a score needs a trained run
     prepared = following.prepare(job.resolved, order.place(stop))
     writer = following.writer(run.folder, order.device)
@@ -166,13 +165,15 @@ def score(order: Order, stop: Stop) -> None:
         recipe=graph.settled(job.resolved),
         seed=job.seed,
         corpus=prepared.fingerprint,
-        inputs=outcomes.parsed(tuple[facts.Input, ...], prepared.manifest["inputs"]),
+        inputs=schemas.parsed(
+            tuple[facts.Input, ...], storage.encoded(prepared.manifest["inputs"])
+        ),
         versions={key: str(value) for key, value in run.versions.items()},
         command=f"{job.portable} --threads {order.threads} --device {order.device}",
         result=ended,
         scores=scores,
         statistics=statistics,
-        history=thinned(facts.history_of(run.metrics())),
+        history=thinned(run.metrics()),
         fault=fault,
     ).save(layout.record(order.identifier))
     # Its best model stays; what it would have gone on from is three times as large.
@@ -188,7 +189,7 @@ WORK: dict[graph.Kind, Callable[[Order, Stop], Any]] = {
 """kind of job -> what does it; what it returns is told to the trial"""
 
 
-def thinned(history: Sequence[facts.Logged]) -> tuple[facts.Logged, ...]:
+def thinned(history: Sequence[runs.Logged]) -> tuple[runs.Logged, ...]:
     """Keep every epoch of a run's history, and evenly spaced ones of what lies between."""
     between = [place for place, entry in enumerate(history) if entry.kind == "interval"]
     every = -(-len(between) // INTERVALS) or 1
