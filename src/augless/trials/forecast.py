@@ -108,11 +108,7 @@ def forecast(
     running.prepare(state, progress)
     clock = _Clock(state, device, progress)
     expected = [run for job in state.jobs() for run in clock.expected(job)]
-    for job in state.later():
-        for run in clock.expected(job, later=True):
-            # Which values it will have is not known yet.
-            unknown = dataclasses.replace(run.job, tried=())
-            expected.append(dataclasses.replace(run, job=unknown))
+    expected += [run for job in state.later() for run in clock.expected(job, later=True)]
     return Forecast(expected, jobs, clock.named)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 import time
 from collections.abc import Callable
@@ -11,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from augless import corpora, data, metrics, runs, storage
-from augless.errors import BUG, Failure, code_of
+from augless.errors import Failure, code_of
 from augless.trials import facts, graph, pool, searching, summary
 from augless.trials.graph import Job
 from augless.trials.layout import Layout
@@ -285,13 +286,10 @@ def summarised(state: State) -> Trial:
             if choice is not None:
                 chosen.setdefault(source, {})[corpus] = choice
             costs.setdefault(method, {})[corpus] = state.cost(corpus, method)
-            jobs = {job.seed: job for job in state.finals(corpus, method)}
-            for seed in plan.seeds:
-                record = failure = None
-                if seed in jobs:
-                    record, failure = state.record(jobs[seed]), state.failure(jobs[seed])
-                elif choice is not None:
-                    failure = _unchosen(source, choice)
+            # In the order of the seeds; where nothing is chosen yet, one job stands for all.
+            for seed, job in zip(plan.seeds, itertools.cycle(state.wanted(corpus, method))):
+                record = state.record(job) if state.done(job) else None
+                failure = state.failure(job)
                 entries.append(
                     Entry(corpus=corpus, method=method, seed=seed, record=record, failure=failure)
                 )
@@ -306,11 +304,6 @@ def summarised(state: State) -> Trial:
         command=_command(state.layout.plan),
         notes=(*notes, *sorted(state.records.refused.values())),
     )
-
-
-def _unchosen(method: str, choice: facts.Choice) -> Failure:
-    first = choice.tried[0].failure or Failure(BUG, "no score is finite")
-    return Failure(first.code, f"nothing could be chosen for {method}: {first.why}")
 
 
 def _lines(
