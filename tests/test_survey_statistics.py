@@ -356,7 +356,7 @@ def looked_at(answers=None, **options):
 
 
 def flags(rater):
-    return {flag.partition(":")[0] for flag in rater.flags}
+    return {flag.what for flag in rater.flags}
 
 
 def test_a_careful_annotator_is_not_flagged_but_for_what_they_do():

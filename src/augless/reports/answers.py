@@ -8,7 +8,7 @@ minimum detectable effect. No number is in the sentence: they follow it.
 from __future__ import annotations
 
 import dataclasses
-import re
+import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -19,7 +19,6 @@ from augless.reports.words import joined, probability
 
 COMMAND = "augless trial PLAN"  # where nobody knows what a trial was started by
 MOST_SEEDS = 40  # that a command suggests
-_LEFT = re.compile(r"\d+ of \d+ seeds left$")  # warnings of what the page counts itself
 _ALIKE = "no sentence differs in its score"
 _TESTS = {
     "two-way": "by a two-way model of methods and seeds",
@@ -61,12 +60,8 @@ class Answer:
 
 def of(evidence: Evidence) -> Answer:
     """Say what a trial found, for any outcome, and what its makers and its summary warn of."""
-    warnings = [warning for warning in evidence.table.warnings if not _LEFT.search(warning)]
-    ended = [
-        w if w.endswith((".", "!", "?")) else f"{w}." for w in (*warnings, *evidence.trial.notes)
-    ]
-    notes = dict.fromkeys([*_unfinished(evidence), *ended])
-    return dataclasses.replace(_answer(evidence), general=tuple(notes))
+    said = [*_unfinished(evidence), *evidence.table.warnings, *evidence.trial.notes]
+    return dataclasses.replace(_answer(evidence), general=tuple(dict.fromkeys(said)))
 
 
 def _answer(evidence: Evidence) -> Answer:
@@ -331,7 +326,7 @@ def _why_silent(study: Study) -> list[str]:
 
 
 def _by_characters(evidence: Evidence) -> Iterator[Command]:
-    if evidence.plan.metric.startswith("bleu"):
+    if evidence.studies[0].metric.of_phrases:
         yield Command("Compare by characters instead", _again(evidence, "metric", "chrf"))
 
 
@@ -351,8 +346,9 @@ def _more_seeds(evidence: Evidence, contrast: trials.Contrast) -> Iterator[Comma
 
 def _again(evidence: Evidence, key: str, value: str) -> str:
     """Return the command of a trial with another value of a key."""
-    command = re.sub(rf" '?{key}=\S+", "", evidence.trial.command or COMMAND)
-    return f"{command} {key}={value}"
+    given = shlex.split(evidence.trial.command or COMMAND)
+    kept = [one for one in given if one.partition("=")[0] != key]
+    return f"{shlex.join(kept)} {key}={value}"
 
 
 # What is missing

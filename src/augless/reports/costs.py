@@ -79,7 +79,7 @@ def table(evidence: Evidence, study: Study) -> Table | None:
         numbers = ["" if one.times is None else f"{one.times:.2f}", f"{one.cost.total.samples:,}"]
         numbers += ["" if one.samples is None else f"{one.samples:.2f}"]
         numbers += [_seconds(getattr(one.cost, part).seconds) for part in parts]
-        cells = [noted(_seconds(one.seconds), done), *map(Cell, numbers)]
+        cells = [noted(Cell(_seconds(one.seconds)), done), *map(Cell, numbers)]
         lines.append(Line(name=row.method, style=row.style, cells=cells))
     head = ["Method", "seconds in all", f"time / {plain}", "samples in all", f"samples / {plain}"]
     head += parts.values()

@@ -18,6 +18,8 @@ from augless.training.saved import Span
 from augless.training.terms import Tally
 
 Validate = Callable[[models.Model], Mapping[str, float]]
+STAGE = "training"
+"""what progress is told of"""
 
 
 def fit(
@@ -64,7 +66,7 @@ def fit(
             while at.batch < len(plan):
                 trainer.step(plan[at.batch])
                 done = (at.epoch - 1) * len(plan) + at.batch
-                progress("training", done, settings.epochs * len(plan))
+                progress(STAGE, done, settings.epochs * len(plan))
                 if trainer.recent.steps >= settings.log_every:
                     session.log_interval()
                 halt = halted()

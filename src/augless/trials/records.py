@@ -278,7 +278,7 @@ class Trial:
     command: str = ""
     """how to repeat all of it"""
     notes: tuple[str, ...] = ()
-    """what a reader has to know of where the runs come from"""
+    """sentences: what a reader has to know of where the runs come from"""
 
     @property
     def complete(self) -> bool:

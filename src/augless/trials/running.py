@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 import math
+import shlex
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -302,7 +303,7 @@ def summarised(state: State) -> Trial:
         chosen=chosen,
         costs=costs,
         command=_command(state.layout.plan),
-        notes=(*notes, *sorted(state.records.refused.values())),
+        notes=(*notes, *(f"{why}." for why in sorted(state.records.refused.values()))),
     )
 
 
@@ -334,6 +335,6 @@ def _command(plan: Path) -> str:
     """Return what the plan of a folder was followed by."""
     try:
         first = plan.read_text("utf-8").partition("\n")[0]
+        return shlex.join(shlex.split(first.removeprefix("#")))
     except (OSError, ValueError):
         return ""
-    return first.removeprefix("#").strip()

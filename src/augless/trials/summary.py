@@ -129,6 +129,7 @@ class Table:
     needed: dict[str, Needed] = field(default_factory=dict)
     """label of the corpus -> seeds that would show a difference of the primary method there"""
     warnings: list[str] = field(default_factory=list)
+    """sentences: what was scored in several ways"""
 
     def __getitem__(self, method: str) -> Row:
         """Return the row of a method."""
@@ -148,7 +149,7 @@ def table(trial: Trial, *, resamples: int = 2000) -> Table:
             failures.setdefault(key, {})[entry.seed] = entry.failure
     faults = _faults(trial, done)
     single, overall = _corrected(plan, _compared(plan, done, faults, resamples))
-    warnings, rows = [], []
+    rows = []
     for method in plan.methods:
         cells = {}
         for corpus in plan.recipes:
@@ -160,14 +161,10 @@ def table(trial: Trial, *, resamples: int = 2000) -> Table:
                 failures=failures.get(key, {}),
                 faults=faults.get(key, {}),
             )
-            if missing := len(plan.seeds) - len(done.get(key, {})):
-                warnings.append(f"{method} on {corpus}: {missing} of {len(plan.seeds)} seeds left")
         against = overall.get(("baseline", method)), overall.get(("control", method))
         rows.append(Row(method=method, cells=cells, baseline=against[0], control=against[1]))
-    signatures, differing = _signatures(trial)
-    return Table(
-        signatures=signatures, rows=rows, needed=_needed(plan, rows), warnings=warnings + differing
-    )
+    signatures, warnings = _signatures(trial)
+    return Table(signatures=signatures, rows=rows, needed=_needed(plan, rows), warnings=warnings)
 
 
 def alarm(record: Record, metric: str) -> str:
@@ -382,6 +379,6 @@ def _signatures(trial: Trial) -> tuple[dict[str, dict[str, str]], list[str]]:
             if here.setdefault(metric, signature) != signature:
                 differing.append(
                     f"{metric} on {corpus} was scored in several ways: methods that were scored in "
-                    "another way are not compared"
+                    "another way are not compared."
                 )
     return signatures, list(dict.fromkeys(differing))
