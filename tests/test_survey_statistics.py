@@ -208,7 +208,7 @@ def test_one_rating_has_no_interval():
 
 
 def scored_by(made_survey, chance, better="system-2"):
-    """Return how careful people rate: system-2 and Human higher, spoilt texts low."""
+    """Return how careful people rate: system-2 and Human higher, degraded texts low."""
     names = made_survey.design.systems
     base = {}
 

@@ -163,7 +163,8 @@ def _scale(scored: Scored) -> dict[str, Any]:
                 "high": row.mean.high,
                 "count": row.mean.count,
                 "difference": apart.value if apart else None,
-                "p": apart.corrected_p if apart else None,
+                "p": apart.p if apart else None,
+                "corrected_p": apart.corrected_p if apart else None,
                 "claimed": row.claimed,
             }
     return {

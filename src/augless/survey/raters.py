@@ -164,15 +164,15 @@ def _degraded(
     answers: Sequence[Answer],
     usual: Sequence[tuple[int, ...]],
 ) -> Share | None:
-    spoilt = [
+    degraded = [
         answer.scores
         for answer in answers
         if design.tasks[annotator.order[answer.place]].kind == "degraded"
     ]
-    if not spoilt or not usual:
+    if not degraded or not usual:
         return None
     own = [statistics.fmean(column) for column in zip(*usual, strict=True)]
-    below = [score < mean for scores in spoilt for score, mean in zip(scores, own, strict=True)]
+    below = [score < mean for scores in degraded for score, mean in zip(scores, own, strict=True)]
     return Share(hits=sum(below), of=len(below))
 
 
