@@ -306,7 +306,7 @@ def page_of(given, folder):
 def contrast(difference=0.8, p=0.01, seeds=None, reach=0.5, detectable=0.6, **changes):
     """A difference of three seeds that agree, unless others are given."""
     seeds = (difference,) * 3 if seeds is None else tuple(seeds)
-    test = metrics.Difference(
+    return trials.Contrast(
         estimate=difference,
         low=difference - reach,
         high=difference + reach,
@@ -316,8 +316,9 @@ def contrast(difference=0.8, p=0.01, seeds=None, reach=0.5, detectable=0.6, **ch
         deviation=0.2,
         minimum_detectable_effect=detectable,
         test="sentences" if len(seeds) == 1 else "two-way",
+        seeds=seeds,
+        **changes,
     )
-    return trials.Contrast(test=test, seeds=seeds, **changes)
 
 
 def row_of(

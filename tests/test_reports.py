@@ -379,7 +379,7 @@ def test_every_format_has_what_the_page_has(small, trial, gathered):
     contrasts = gathered.studies[0].row("exponential")
     assert float(row["corrected_p_baseline"]) == contrasts.baseline.corrected_p
     assert float(row["corrected_p_control"]) == contrasts.control.corrected_p
-    assert float(row["low_baseline"]) == contrasts.baseline.test.low
+    assert float(row["low_baseline"]) == contrasts.baseline.low
     assert row["tuning_seconds"] == "300.0"
     chance = f"{answers.probability(contrasts.baseline.corrected_p)})"
     for text in (reports.markdown(gathered), reports.latex(gathered), reports.text(gathered)):
@@ -455,7 +455,7 @@ def test_the_summary_is_json_and_has_all_numbers(gathered, small):
     cell = gathered.studies[0].row("linear").cell
     assert row["mean"] == cell.mean and row["deviation"] == cell.deviation
     assert {*row["scores"]} == {"bleu", "chrf", "perplexity"}
-    test = cell.baseline.test
+    test = cell.baseline
     names = ("low", "high", "p", "corrected_p", "minimum_detectable_effect", "test")
     assert [row["baseline"][name] for name in names] == [getattr(test, name) for name in names]
     assert row["baseline"]["difference"] == test.estimate
@@ -467,7 +467,7 @@ def test_the_summary_is_json_and_has_all_numbers(gathered, small):
     assert values["overall"]["linear"]["baseline"]["low"] == test.low
     assert values["seeds_needed"]["toy-de-en"]["effect"] == 0.5
     assert row["control"]["name"] == "matched" and not row["control"]["matches"]
-    assert row["control"]["difference"] == cell.control.difference
+    assert row["control"]["difference"] == cell.control.estimate
     assert values["corpora"]["toy-de-en"]["exponential"]["control"]["matches"]
     assert values["corpora"]["toy-de-en"]["plain"]["published"] == 27.98
     assert row["seconds"] and row["samples"] and row["failures"] == {}

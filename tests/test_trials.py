@@ -885,8 +885,8 @@ def test_a_table_compares_with_the_baseline_and_with_the_control():
     table = trials.table(trial, resamples=500)
     better, control = (table[m].cells["toy-de-en"] for m in ("better", "control"))
     assert better.baseline.claimed and better.control.claimed
-    assert better.baseline.difference > 0 and better.baseline.test.minimum_detectable_effect > 0
-    assert control.baseline.difference == 0 and not control.baseline.claimed
+    assert better.baseline.estimate > 0 and better.baseline.minimum_detectable_effect > 0
+    assert control.baseline.estimate == 0 and not control.baseline.claimed
     assert table["late"].cells["toy-de-en"].mean is None
     assert [row.method for row in table.rows] == [*plan.methods]
     assert table["late"].cells["toy-de-en"].values == {} and table.warnings == []

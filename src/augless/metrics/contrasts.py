@@ -54,6 +54,7 @@ from augless.metrics.significance import (
 
 Floats = NDArray[np.float64]
 Name = TypeVar("Name", bound=Hashable)
+Tested = TypeVar("Tested", bound="Difference")
 LEVEL = 0.05
 """p below which a difference is claimed"""
 POWER = 0.8
@@ -307,12 +308,12 @@ def random_effects(
 
 
 def corrected(
-    differences: Mapping[Name, Difference],
+    differences: Mapping[Name, Tested],
     *,
     first: Sequence[Name] = (),
     alpha: float = LEVEL,
     power: float = POWER,
-) -> dict[Name, Difference]:
+) -> dict[Name, Tested]:
     """Correct contrasts for their number; those of `first` in a fixed sequence.
 
     The first of the sequence is the primary contrast and needs no correction; each next may be

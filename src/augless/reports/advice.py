@@ -125,11 +125,11 @@ def _candidates(
         elif contrast is None or contrast.corpora < len(evidence.studies):
             out.append(f"{method} cannot be compared with {evidence.plan.baseline}")
         else:
-            effect = 0.0 if contrast.alike else contrast.test.minimum_detectable_effect
+            effect = 0.0 if contrast.alike else contrast.minimum_detectable_effect
             one = _Candidate(
                 method=method,
                 seconds=spent,
-                gain=evidence.telling.gain(contrast.difference),
+                gain=evidence.telling.gain(contrast.estimate),
                 detectable=effect,
                 kind=evidence.verdict(contrast),
             )

@@ -115,8 +115,8 @@ def _interval(study: Study, test: metrics.Difference) -> str:
 
 def _measured(study: Study, contrast: trials.Contrast) -> str:
     """Write a difference with its interval and its p."""
-    size = f"{_signed(study, contrast.difference)} {study.unit}"
-    return f"{size} ({_interval(study, contrast.test)}, {probability(contrast.corrected_p)})"
+    size = f"{_signed(study, contrast.estimate)} {study.unit}"
+    return f"{size} ({_interval(study, contrast)}, {probability(contrast.corrected_p)})"
 
 
 # The sentence, in plain words, without a number
@@ -163,7 +163,7 @@ def _beside_control(evidence: Evidence, method: str) -> str:
 
 def _numbers(evidence: Evidence, primary: str, contrast: trials.Contrast) -> Iterator[str]:
     """Yield the differences, and what could have been seen."""
-    study, plain, test = evidence.telling, evidence.plan.baseline, _TESTS[contrast.test.test]
+    study, plain, test = evidence.telling, evidence.plan.baseline, _TESTS[contrast.test]
     if not contrast.of_methods:
         yield (
             f"The one model of {primary} is {_measured(study, contrast)} from that of {plain}, "
@@ -184,7 +184,7 @@ def _numbers(evidence: Evidence, primary: str, contrast: trials.Contrast) -> Ite
             f"true effects vary by {amount(study, likely.between)} between corpora."
         )
     if not contrast.alike:
-        effect = f"{amount(study, contrast.test.minimum_detectable_effect)} {study.unit}"
+        effect = f"{amount(study, contrast.minimum_detectable_effect)} {study.unit}"
         said = f"Minimum detectable effect: {effect}, which 4 such trials of 5 would find."
         yield f"{said} {needed(evidence)}".rstrip()
 
@@ -270,8 +270,8 @@ def _caveats(study: Study, primary: str, where: str) -> Iterator[str]:
     if spread is not None and spread < WEAK:
         varied = f"weights of {primary} vary by {spread:.1%} of their mean"
         yield f"The treatment was weak{where}: {varied}."
-    best, contrast = max(study.candidates, key=lambda pair: study.gain(pair[1].difference))
-    if not best.weighs and study.gain(contrast.difference) > 0 and not contrast.claimed:
+    best, contrast = max(study.candidates, key=lambda pair: study.gain(pair[1].estimate))
+    if not best.weighs and study.gain(contrast.estimate) > 0 and not contrast.claimed:
         rival = f"{best.method}, which weighs no samples"
         yield f"Most is gained{where} by {rival}: {_measured(study, contrast)}, not claimed."
 

@@ -156,7 +156,7 @@ class Study:
         """Say whether a difference may be claimed, and in which direction."""
         if not contrast.claimed or self.silent:
             return "open"
-        return "better" if self.gain(contrast.difference) > 0 else "worse"
+        return "better" if self.gain(contrast.estimate) > 0 else "worse"
 
 
 @dataclass(frozen=True, kw_only=True)

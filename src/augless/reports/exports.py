@@ -199,8 +199,8 @@ def _scores(evidence: Evidence, study: Study, method: str) -> dict[str, Any]:
 def _compared(study: Study, contrast: trials.Contrast | None) -> dict[str, Any] | None:
     if contrast is None:
         return None
-    values = vars(contrast.test) | {
-        "difference": contrast.difference,
+    values = vars(contrast) | {
+        "difference": contrast.estimate,
         "claimed": study.verdict(contrast) != "open",
     }
     return {name: values[name] for name in _COMPARED}

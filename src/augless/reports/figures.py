@@ -51,7 +51,7 @@ def forest(evidence: Evidence) -> list[Panel]:
             if (row := study.row(method)) is not None and row.baseline is not None
         ]
         style, mark = evidence.styles[method], MARKS[evidence.verdict(whole)]
-        effects.append(charts.Effect(style, f"mean of {whole.corpora}", whole.test, mark))
+        effects.append(charts.Effect(style, f"mean of {whole.corpora}", whole, mark))
         if whole.likely is not None:
             effects.append(charts.Effect(style, "others like these", whole.likely.mean, ""))
         title = f"{method}: {evidence.studies[0].unit}, difference from {plan.baseline}"
@@ -60,7 +60,7 @@ def forest(evidence: Evidence) -> list[Panel]:
 
 
 def _effect(study: Study, row: Row, name: str, one: trials.Contrast) -> charts.Effect:
-    return charts.Effect(row.style, name, one.test, MARKS[study.verdict(one)], one.seeds)
+    return charts.Effect(row.style, name, one, MARKS[study.verdict(one)], one.seeds)
 
 
 # Training

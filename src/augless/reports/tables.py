@@ -141,7 +141,7 @@ def _line(evidence: Evidence, study: Study, row: Row, several: bool) -> Line:
 def _detectable(contrast: trials.Contrast | None, digits: int) -> str:
     if contrast is None or contrast.alike or not contrast.of_methods:
         return ""
-    return words.fixed(contrast.test.minimum_detectable_effect, digits)
+    return words.fixed(contrast.minimum_detectable_effect, digits)
 
 
 def scored(mean: float | None, deviation: float | None, digits: int, mark: str = "") -> Cell:
@@ -153,10 +153,11 @@ def delta(where: Study | Evidence, contrast: trials.Contrast | None, digits: int
     """Write a difference with the mark of a claim; its interval and its p are small."""
     if contrast is None:
         return Cell()
-    kind, test = where.verdict(contrast), contrast.test
-    small = [words.interval(test.low, test.high, digits), words.probability(contrast.corrected_p)]
+    kind = where.verdict(contrast)
+    small = [words.interval(contrast.low, contrast.high, digits)]
+    small += [words.probability(contrast.corrected_p)]
     small += ["degenerate outputs"] if contrast.fault else []
-    value = words.signed(contrast.difference, digits)
+    value = words.signed(contrast.estimate, digits)
     return Cell(value, kind, tuple(small), mark=MARKS[kind])
 
 

@@ -9,9 +9,9 @@ corpora, where there are several, as a family of their own.
 from __future__ import annotations
 
 import statistics
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal, TypeVar
+from typing import Literal
 
 import numpy as np
 
@@ -22,7 +22,6 @@ from augless.trials.records import Record, Trial, fault_of
 
 Side = Literal["baseline", "control"]
 SIDES: tuple[Side, Side] = ("baseline", "control")
-Name = TypeVar("Name", bound=Hashable)
 Key = tuple[str, str]
 """label of the corpus, method"""
 Done = Mapping[Key, Mapping[int, Record]]
@@ -30,11 +29,9 @@ Done = Mapping[Key, Mapping[int, Record]]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Contrast:
+class Contrast(metrics.Difference):
     """A method beside another one, on a corpus or over several."""
 
-    test: metrics.Difference
-    """corrected for the contrasts that it is one of"""
     seeds: tuple[float, ...] = ()
     """the difference of each seed; none over several corpora"""
     corpora: int = 1
@@ -48,24 +45,9 @@ class Contrast:
     """why nothing may be claimed, whatever the numbers: outputs of these methods are degenerate"""
 
     @property
-    def difference(self) -> float:
-        """The method's score less the other's."""
-        return self.test.estimate
-
-    @property
-    def corrected_p(self) -> float:
-        """Its p, corrected for the contrasts that it is one of."""
-        return self.test.corrected_p
-
-    @property
-    def of_methods(self) -> bool:
-        """Whether it is about methods; one seed is about two models."""
-        return self.test.of_methods
-
-    @property
     def claimed(self) -> bool:
         """Whether a difference of the methods may be claimed."""
-        return self.test.claimed and not self.fault
+        return super().claimed and not self.fault
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -249,7 +231,7 @@ def _contrast(
     pairs = list(zip(mine, theirs, strict=True))
     said = (f"{m}, seed {seed}: {fault}" for m, of in faults.items() for seed, fault in of.items())
     return Contrast(
-        test=test,
+        **vars(test),
         seeds=tuple(a.value - b.value for a, b in pairs),
         alike=all(np.array_equal(a.statistics, b.statistics) for a, b in pairs),
         fault=next(said, ""),
@@ -268,33 +250,25 @@ def _corrected(
     first = [key for key in sequence if key in overall]
     if first[:1] != sequence[:1]:
         first = []  # its control alone is no primary contrast
-    overall = _family(overall, first)
+    overall = metrics.corrected(overall, first=first)
     if first:
         overall[first[0]] = replace(overall[first[0]], primary=True)
     if len(plan.recipes) == 1:
         return {key: overall[key[0], key[2]] for key in single}, overall
-    return _family(single, []), overall
-
-
-def _family(contrasts: Mapping[Name, Contrast], first: Sequence[Name]) -> dict[Name, Contrast]:
-    tests = {key: one.test for key, one in contrasts.items()}
-    corrected = metrics.corrected(tests, first=first)
-    return {key: replace(one, test=corrected[key]) for key, one in contrasts.items()}
+    return metrics.corrected(single), overall
 
 
 def _pooled(parts: Sequence[Contrast]) -> Contrast:
     if len(parts) == 1:
         return parts[0]
-    tests = [one.test for one in parts]
-    test = metrics.mean_difference(tests)
-    # Choice: of two corpora nobody learns how corpora vary.
-    likely = metrics.random_effects(tests) if len(tests) > 2 else None
+    test = metrics.mean_difference(parts)
     if not all(one.of_methods for one in parts):
         test = replace(test, test="sentences")
     return Contrast(
-        test=test,
+        **vars(test),
         corpora=len(parts),
-        likely=likely,
+        # Choice: of two corpora nobody learns how corpora vary.
+        likely=metrics.random_effects(parts) if len(parts) > 2 else None,
         alike=all(one.alike for one in parts),
         fault=next((one.fault for one in parts if one.fault), ""),
     )
@@ -317,11 +291,11 @@ def _needed(plan: Plan, rows: Sequence[Row]) -> dict[str, Needed]:
             continue
         seeds = len(one.seeds)
         effect = worthwhile(metrics.METRICS[plan.metric](), mean)
-        shared = one.test.sentence_variance
+        shared = one.sentence_variance
         count = metrics.seeds_needed(
             effect,
-            max(0.0, one.test.deviation**2 - shared) * seeds / 2,
-            1 + round(one.test.degrees / (seeds - 1)),
+            max(0.0, one.deviation**2 - shared) * seeds / 2,
+            1 + round(one.degrees / (seeds - 1)),
             sentence_variance=shared,
         )
         needed[corpus] = Needed(effect=effect, seeds=count)
