@@ -111,7 +111,7 @@ def override(
     if any(one.startswith("terms.") for one in overrides):
         for table in (changed, origins):
             table.setdefault("terms", [{}])  # the default, so that another can follow it
-    given = overrides.items() if isinstance(overrides, Mapping) else map(_parted, overrides)
+    given = overrides.items() if isinstance(overrides, Mapping) else map(parted, overrides)
     for key, value in given:
         _assign(changed, key.split("."), value)
         _assign(origins, key.split("."), _marked(value, "command line"))
@@ -127,10 +127,11 @@ def _marked(value: Any, origin: Origin) -> Any:
     return origin
 
 
-def _parted(one: str) -> tuple[str, Any]:
+def parted(one: str, example: str = "text.lowercase=true") -> tuple[str, Any]:
+    """Return the key and the value of key=value."""
     key, equals, value = one.partition("=")
     if not equals or not key:
-        raise BadRecipe(f"{knobs.shown(one)} is not key=value, such as text.lowercase=true")
+        raise BadRecipe(f"{knobs.shown(one)} is not key=value, such as {example}")
     return key, toml_value(value)
 
 
@@ -147,11 +148,6 @@ def spread(table: Mapping[str, Any], *, whole: Sequence[str] = ("name",)) -> dic
         else:
             values[key] = value
     return values
-
-
-def written_values(overrides: Sequence[str]) -> dict[str, Any]:
-    """Return key=value overrides as dotted keys and values."""
-    return {key: toml_value(value) for key, _, value in (one.partition("=") for one in overrides)}
 
 
 def resolve(

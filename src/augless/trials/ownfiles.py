@@ -8,7 +8,6 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from augless import data, recipes
 from augless.corpora.reading import COMPRESSED
@@ -16,24 +15,8 @@ from augless.trials import spelling
 from augless.trials.plans import KEYS, OWN, BadPlan, Plan, Space
 
 _RATE = "training.optimizer.rate"
-_WEIGHT = ("augment.w", [0.5, 1.0])
-# By the mean probability of a word: that of a whole sentence is so small that all would weigh 1.
-_FOCAL = {
-    "weighting": {"name": "focal", "normalise": "running-mean"},
-    "weighed_by": "loss-per-token",
-}
-_RIVALS: dict[str, tuple[str, Any, str, list[float]]] = {
-    "masked-lm": ("augment.name", "masked-lm", *_WEIGHT),
-    "back-translation": ("augment.name", "back-translation", *_WEIGHT),
-    "round-trip": ("augment.name", "round-trip", *_WEIGHT),
-    "word-edits": ("augment.name", "word-edits", *_WEIGHT),
-    "r-drop": ("terms", [{}, {"loss": "r-drop"}], "terms.1.scale", [1.0, 5.0]),
-    "label-smoothing": ("terms.0.loss.smoothing", 0.1, "terms.0.loss.smoothing", [0.1, 0.2]),
-    "word-dropout": ("training.word_dropout", 0.1, "training.word_dropout", [0.1, 0.2]),
-    "focal": ("terms", [_FOCAL], "terms.0.weighting.gamma", [0.5, 2.0]),
-}
-"""method -> what it sets, and what is tuned besides the learning rate"""
-_FACTORS = [0.75, 1.0]
+_MADE = ["masked-lm", "back-translation", "round-trip", "word-edits"]
+_RIVALS = [*_MADE, "r-drop", "label-smoothing", "word-dropout", "focal"]
 
 
 def own(
@@ -61,15 +44,18 @@ def own(
     corpus = {k: [str(Path(path).absolute()) for path in v] for k, v in files.items()}
     corpus["languages"] = [*languages]
     given = spelling.written({f"recipes.files.corpus.{k}": v for k, v in corpus.items()})
+    without = _RIVALS
     if rivals:
-        given += spelling.written(_rivals(quick, languages, round_trip))
-    elif round_trip is not None:
-        raise BadPlan("a round trip is one of the rivals: give --rivals with --round-trip")
+        without = ["back-translation" if round_trip else "round-trip"]
+    if round_trip is not None:
+        if not rivals:
+            raise BadPlan("a round trip is one of the rivals: give --rivals with --round-trip")
+        given += spelling.written(_round_trip(languages, *round_trip))
     for change in changes:
         key, equals, _ = change.partition("=")
         theirs = bool(equals) and key.split(".")[0] not in KEYS
         given.append(f"overrides.{change}" if theirs else change)
-    plan = Plan.load(OWN, given, small=quick)
+    plan = Plan.load(OWN, given, small=quick, without=without)
     (label, base), *_ = plan.recipes.items()
     overrides = spelling.written(plan.overrides) + spelling.written(base.overrides)
     try:
@@ -104,32 +90,19 @@ def monolingual(languages: Iterable[str]) -> bool:
     return not any(data.preparing.rules(side) == side for side in languages)
 
 
-def _rivals(
-    quick: bool, languages: tuple[str, ...], round_trip: tuple[str, str] | None
-) -> dict[str, Any]:
-    """Return what people would take instead, tuned as hard as the weightings are."""
-    changes: dict[str, Any] = {}
-    if round_trip is not None:
-        if not monolingual(languages):
-            raise BadPlan(
-                f"--round-trip takes both sides through the same models, and they are "
-                f"{' and '.join(languages)}\nback-translation is what is compared for translation"
-            )
-        # Absolute, as the files are; what is no folder is a name.
-        there, back = (str(Path(m).absolute()) if Path(m).exists() else m for m in round_trip)
-        changes |= {
-            "methods.round-trip.augment.there": there,
-            "methods.round-trip.augment.back": back,
-        }
-    without = "round-trip" if round_trip is None else "back-translation"
-    for method, (key, value, knob, values) in _RIVALS.items():
-        if method != without:
-            changes |= {f"methods.{method}.{key}": value, f"tune.{method}.{knob}": values}
-            if not quick:
-                changes[f"tune.{method}.{_RATE}"] = _FACTORS
-    if quick:  # as short as the rest: else its small BERT alone takes longer
-        changes["methods.masked-lm.augment.small.steps"] = 500
-    return changes
+def _round_trip(languages: tuple[str, ...], there: str, back: str) -> dict[str, str]:
+    """Return which models a round trip takes."""
+    if not monolingual(languages):
+        raise BadPlan(
+            f"--round-trip takes both sides through the same models, and they are "
+            f"{' and '.join(languages)}\nback-translation is what is compared for translation"
+        )
+    models = {"there": there, "back": back}.items()
+    # Absolute, as the files are; what is no folder is a name.
+    placed = {
+        k: str(Path(model).absolute()) if Path(model).exists() else model for k, model in models
+    }
+    return {f"methods.round-trip.augment.{key}": model for key, model in placed.items()}
 
 
 def _rates(space: Space, suggested: float) -> Space:
