@@ -452,7 +452,7 @@ def test_the_summary_is_json_and_has_all_numbers(gathered, small):
     }
     values = reports.summary(gathered)
     row = values["corpora"]["toy-de-en"]["linear"]
-    cell = gathered.studies[0].row("linear").cell
+    cell = gathered.studies[0].row("linear")
     assert row["mean"] == cell.mean and row["deviation"] == cell.deviation
     assert {*row["scores"]} == {"bleu", "chrf", "perplexity"}
     test = cell.baseline

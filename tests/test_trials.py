@@ -84,7 +84,7 @@ def test_a_trial_fills_the_table_and_a_failed_run_stops_no_other(reference):
     assert set(failures) == {("broken", 1), ("broken", 2)}
     assert {failure.code for failure in failures.values()} == {7}
     table = trials.table(trial, resamples=200)
-    assert [row.method for row in table.rows] == ["plain", "matched", "exponential", "broken"]
+    assert [*table.rows] == ["plain", "matched", "exponential", "broken"]
     cell = table["exponential"].cells["toy-de-en"]
     assert len(cell.values) == 2 and cell.deviation is not None
     assert cell.mean == pytest.approx(sum(cell.values.values()) / 2)
@@ -888,7 +888,7 @@ def test_a_table_compares_with_the_baseline_and_with_the_control():
     assert better.baseline.estimate > 0 and better.baseline.minimum_detectable_effect > 0
     assert control.baseline.estimate == 0 and not control.baseline.claimed
     assert table["late"].cells["toy-de-en"].mean is None
-    assert [row.method for row in table.rows] == [*plan.methods]
+    assert [*table.rows] == [*plan.methods]
     assert table["late"].cells["toy-de-en"].values == {} and table.warnings == []
     assert not trial.complete
     assert (

@@ -77,7 +77,7 @@ def _answer(evidence: Evidence) -> Answer:
         seen = dict.fromkeys(line for study in silent for line in _why_silent(study))
         sentence, numbers = _unlearnt(silent), tuple(seen)
     else:
-        contrast = evidence.overall[primary].baseline
+        contrast = evidence.table.rows[primary].baseline
         sentence = _sentence(evidence, primary, contrast)
         numbers = tuple(_numbers(evidence, primary, contrast)) if contrast else ()
         commands += _more_seeds(evidence, contrast) if contrast else ()
@@ -101,7 +101,7 @@ def _signed(study: Study, value: float) -> str:
 
 
 def _digits(study: Study, value: float) -> int:
-    scale = abs(study.baseline.cell.mean or 1.0)
+    scale = abs(study.baseline.mean or 1.0)
     digits = 1 if scale >= 10 else 2 if scale >= 1 else 3
     # Something is not written as nothing; of less than a millionth there is only rounding.
     while digits < 6 and value and round(abs(value), digits) == 0:
@@ -147,7 +147,7 @@ def _sentence(evidence: Evidence, primary: str, contrast: trials.Contrast | None
 
 def _beside_control(evidence: Evidence, method: str) -> str:
     """Say whether a gain is more than a learning rate's; only its own control can tell."""
-    name, contrast = evidence.plan.control_of(method), evidence.overall[method].control
+    name, contrast = evidence.plan.control_of(method), evidence.table.rows[method].control
     if contrast is None or name is None:
         return ""
     own = "its control " if evidence.plan.methods[name].matches == method else ""
@@ -173,7 +173,7 @@ def _numbers(evidence: Evidence, primary: str, contrast: trials.Contrast) -> Ite
     where = f" on {contrast.corpora} corpora" if contrast.corpora > 1 else ""
     tested = f"{len(evidence.plan.seeds)} seeds{where}, {test}"
     line = f"{_measured(study, contrast)} against {plain} ({tested})."
-    if (control := evidence.overall[primary].control) is not None:
+    if (control := evidence.table.rows[primary].control) is not None:
         yield line
         line = f"{_measured(study, control)} against {evidence.plan.control_of(primary)}."
     yield line + _step_size(evidence, study.row(primary), contrast)
@@ -240,7 +240,7 @@ def _others(evidence: Evidence, study: Study) -> Iterator[str]:
     """Yield what else may be claimed, over all corpora."""
     for kind, verb in (("better", "is beaten by"), ("worse", "is better than")):
         claims = []
-        for method, row in evidence.overall.items():
+        for method, row in evidence.table.rows.items():
             known, one = study.row(method), row.baseline
             if known and known.role == "method" and method != evidence.plan.primary and one:
                 weighs = "" if known.weighs else "; it weighs no samples"
@@ -253,7 +253,7 @@ def _others(evidence: Evidence, study: Study) -> Iterator[str]:
 def _caveats(study: Study, primary: str, where: str) -> Iterator[str]:
     """Yield what else a difference may be on a corpus, and how weak a treatment was."""
     for row in study.rows:
-        for seed, fault in list(row.cell.faults.items())[:1]:
+        for seed, fault in list(row.faults.items())[:1]:
             yield f"Nothing is claimed of {row.method}{where}: {fault} (seed {seed})."
     plain, ours = study.baseline, study.row(primary)
     if study.near_zero(plain):
@@ -296,11 +296,11 @@ def _weak(study: Study, where: str) -> Iterator[str]:
 
 
 def _scored(row: Row) -> str:
-    return f"{row.cell.mean or 0.0:.2f}"
+    return f"{row.mean or 0.0:.2f}"
 
 
 def _unlearnt(studies: Sequence[Study]) -> str:
-    if any(row.cell.faults for study in studies for row in study.rows):
+    if any(row.faults for study in studies for row in study.rows):
         return "There is no answer: the outputs are empty, constant or endless repetitions."
     return f"There is no answer: {studies[0].unit} is too near 0 to tell methods apart."
 
@@ -310,7 +310,7 @@ def _why_silent(study: Study) -> list[str]:
     faults = [
         f"{row.method}, seed {seed}: {fault}."
         for row in study.rows
-        for seed, fault in list(row.cell.faults.items())[:1]
+        for seed, fault in list(row.faults.items())[:1]
     ]
     advice = f"{metrics.ADVICE[0].upper()}{metrics.ADVICE[1:]}."
     if faults:
@@ -373,13 +373,13 @@ def _nothing(studies: Sequence[Study]) -> str:
     rows = [row for study in studies for row in study.rows]
     methods = [row for row in rows if row.role == "method"]
     plain = studies[0].baseline.method
-    if not any(row.cell.values for row in rows):
+    if not any(row.values for row in rows):
         failed = any(row.failures for row in rows)
         return "There is no answer: " + ("the runs failed." if failed else "no run is done yet.")
     if not methods:
         only = "the only method" if len(rows) == len(studies) else "alone with controls"
         return f"There is nothing to compare with: {plain} is {only}."
-    if not any(study.baseline.cell.values for study in studies):
+    if not any(study.baseline.values for study in studies):
         return f"There is no answer yet: {plain}, with which all is compared, has no result."
     if not studies[0].metric.additive:
         return (

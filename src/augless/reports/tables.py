@@ -91,7 +91,7 @@ class Table:
 def results(evidence: Evidence, study: Study) -> Table:
     """Make the main table of a corpus; rows that only the paper has come last."""
     plan = evidence.plan
-    controls = {row.cell.control_name for row in study.rows if row.control}
+    controls = {row.control_name for row in study.rows if row.control}
     head = [
         "Method",
         study.unit,
@@ -116,25 +116,26 @@ def results(evidence: Evidence, study: Study) -> Table:
 
 def _line(evidence: Evidence, study: Study, row: Row, several: bool) -> Line:
     """Lay out a method; of several controls each difference says which."""
-    cell, digits, seeds = row.cell, study.digits, len(evidence.plan.seeds)
+    digits, seeds = study.digits, len(evidence.plan.seeds)
     control = delta(study, row.control, digits)
     if row.control and several:
-        control = replace(control, small=(f"from {cell.control_name}", *control.small))
-    failed = Cell("failed", "worse") if cell.mean is None and row.failures else None
+        control = replace(control, small=(f"from {row.control_name}", *control.small))
+    failed = Cell("failed", "worse") if row.mean is None and row.failures else None
+    failures = (f"seed {seed}: {failure}" for seed, failure in row.failures.items())
     return Line(
         name=row.method,
         style=row.style,
         cells=[
-            failed or scored(cell.mean, cell.deviation, digits),
+            failed or scored(row.mean, row.deviation, digits),
             delta(study, row.baseline, digits),
             control,
             Cell(_detectable(row.baseline, digits)),
             Cell(published(evidence, study, row.method, study.metric.name)),
-            Cell("" if cell.seconds is None else f"{cell.seconds:,.0f}"),
-            Cell("" if cell.samples is None else f"{cell.samples:,.0f}"),
-            Cell(f"{len(cell.values)} of {seeds}"),
+            Cell("" if row.seconds is None else f"{row.seconds:,.0f}"),
+            Cell("" if row.samples is None else f"{row.samples:,.0f}"),
+            Cell(f"{len(row.values)} of {seeds}"),
         ],
-        remarks=(*row.failures, *evidence.trial.tuning_failures(row.method, study.corpus)),
+        remarks=(*failures, *evidence.trial.tuning_failures(row.method, study.corpus)),
     )
 
 
@@ -179,7 +180,7 @@ def _legend(evidence: Evidence, study: Study) -> Iterator[str]:
     yield f"{study.unit} on the test set, {_over(evidence)}."
     yield _marks(evidence)
     yield answers.needed(evidence, study.corpus)
-    if any(row.cell.seconds is not None for row in study.rows):
+    if any(row.seconds is not None for row in study.rows):
         yield "Seconds are of training alone, without tuning, and of runs side by side:"
         yield "a rough figure."
         spent = tuned(evidence, study.corpus).items()
@@ -231,9 +232,9 @@ def _brief(evidence: Evidence, study: Study, method: str) -> Cell:
     if row is None:
         return noted(Cell(), "", paper)
     kind: Verdict = study.verdict(row.baseline) if row.baseline else "open"
-    score = words.fixed(row.cell.mean, study.digits) or ("failed" if row.failures else "")
-    done, asked = len(row.cell.values), len(evidence.plan.seeds)
-    partial = f"{done} of {asked} seeds" if row.cell.mean is not None and done < asked else ""
+    score = words.fixed(row.mean, study.digits) or ("failed" if row.failures else "")
+    done, asked = len(row.values), len(evidence.plan.seeds)
+    partial = f"{done} of {asked} seeds" if row.mean is not None and done < asked else ""
     return noted(Cell(score, kind, mark=MARKS[kind]), partial, paper)
 
 
@@ -247,7 +248,7 @@ def noted(cell: Cell, seeds: str, paper: str = "") -> Cell:
 
 def _overall(evidence: Evidence, method: str) -> Cell:
     """Write a difference over all corpora."""
-    row = evidence.overall.get(method)
+    row = evidence.table.rows.get(method)
     if row is None or row.baseline is None or row.baseline.corpora < 2:
         return Cell()
     digits = max(study.digits for study in evidence.studies)
@@ -258,13 +259,13 @@ def _overall(evidence: Evidence, method: str) -> Cell:
 def scores(evidence: Evidence, study: Study) -> Table | None:
     """Make a table of all metrics, if there are several."""
     plan, lines = evidence.plan, []
-    names = [name for name in plan.metrics if any(name in row.cell.scores for row in study.rows)]
+    names = [name for name in plan.metrics if any(name in row.scores for row in study.rows)]
     if len(names) < 2:
         return None
     for method, style in _all_methods(evidence).items():
         row, cells = study.row(method), []
         for name in names:
-            mean, deviation = row.cell.scores.get(name, (None, None)) if row else (None, None)
+            mean, deviation = row.scores.get(name, (None, None)) if row else (None, None)
             cell = scored(mean, deviation, digits_of(mean or 0.0))
             cells.append(noted(cell, "", published(evidence, study, method, name)))
         if row or any(cell.line for cell in cells):

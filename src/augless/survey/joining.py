@@ -83,7 +83,7 @@ def _automatic(study: Study, method: str) -> Cell:
     if row is None:
         return Cell()
     mark = MARKS[study.verdict(row.baseline)] if row.baseline else ""
-    return tables.scored(row.cell.mean, row.cell.deviation, study.digits, mark)
+    return tables.scored(row.mean, row.deviation, study.digits, mark)
 
 
 def _rating(row: Row) -> Cell:

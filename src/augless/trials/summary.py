@@ -64,6 +64,8 @@ class Needed:
 class Cell:
     """A method on a corpus."""
 
+    records: dict[int, Record]
+    """seed -> what a run that is done has left"""
     values: dict[int, float]
     """seed -> the plan's metric on the test set, where it is finite"""
     mean: float | None
@@ -91,7 +93,6 @@ class Cell:
 class Row:
     """A method of the plan."""
 
-    method: str
     cells: dict[str, Cell]
     """label of the corpus -> what is known there"""
     baseline: Contrast | None = None
@@ -106,8 +107,8 @@ class Table:
 
     signatures: dict[str, dict[str, str]]
     """label of the corpus -> metric -> signature"""
-    rows: list[Row]
-    """in the order of the plan"""
+    rows: dict[str, Row]
+    """method -> its row, in the order of the plan"""
     needed: dict[str, Needed] = field(default_factory=dict)
     """label of the corpus -> seeds that would show a difference of the primary method there"""
     warnings: list[str] = field(default_factory=list)
@@ -115,7 +116,7 @@ class Table:
 
     def __getitem__(self, method: str) -> Row:
         """Return the row of a method."""
-        return next(row for row in self.rows if row.method == method)
+        return self.rows[method]
 
 
 def table(trial: Trial, *, resamples: int = 2000) -> Table:
@@ -131,7 +132,7 @@ def table(trial: Trial, *, resamples: int = 2000) -> Table:
             failures.setdefault(key, {})[entry.seed] = entry.failure
     faults = _faults(trial, done)
     single, overall = _corrected(plan, _compared(plan, done, faults, resamples))
-    rows = []
+    rows = {}
     for method in plan.methods:
         cells = {}
         for corpus in plan.recipes:
@@ -143,8 +144,8 @@ def table(trial: Trial, *, resamples: int = 2000) -> Table:
                 failures=failures.get(key, {}),
                 faults=faults.get(key, {}),
             )
-        against = overall.get(("baseline", method)), overall.get(("control", method))
-        rows.append(Row(method=method, cells=cells, baseline=against[0], control=against[1]))
+        baseline, control = (overall.get((side, method)) for side in SIDES)
+        rows[method] = Row(cells=cells, baseline=baseline, control=control)
     signatures, warnings = _signatures(trial)
     return Table(signatures=signatures, rows=rows, needed=_needed(plan, rows), warnings=warnings)
 
@@ -280,11 +281,11 @@ def worthwhile(metric: metrics.Metric, level: float) -> float:
     return metric.largest / 200 if metric.largest <= 100 else abs(level) / 100
 
 
-def _needed(plan: Plan, rows: Sequence[Row]) -> dict[str, Needed]:
+def _needed(plan: Plan, rows: Mapping[str, Row]) -> dict[str, Needed]:
     """Say how many seeds would show something worth it of the primary method, by corpus."""
     needed = {}
     for corpus in plan.recipes:
-        cells = {row.method: row.cells[corpus] for row in rows}
+        cells = {method: row.cells[corpus] for method, row in rows.items()}
         cell = cells.get(plan.primary or "")
         one, mean = cell.baseline if cell else None, cells[plan.baseline].mean
         if one is None or mean is None or not one.of_methods or one.alike:
@@ -324,6 +325,7 @@ def _cell(plan: Plan, method: str, records: Mapping[int, Record]) -> Cell:
     mean, deviation = known.get(plan.metric, (None, None))
     results = [record.result for record in ordered.values()]
     return Cell(
+        records=ordered,
         values={seed: v for seed, v in values[plan.metric].items() if v is not None},
         mean=mean,
         deviation=deviation,
