@@ -7,7 +7,6 @@ minimum detectable effect. No number is in the sentence: they follow it.
 
 from __future__ import annotations
 
-import dataclasses
 import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -61,14 +60,10 @@ class Answer:
 def of(evidence: Evidence) -> Answer:
     """Say what a trial found, for any outcome, and what its makers and its summary warn of."""
     said = [*_unfinished(evidence), *evidence.table.warnings, *evidence.trial.notes]
-    return dataclasses.replace(_answer(evidence), general=tuple(dict.fromkeys(said)))
-
-
-def _answer(evidence: Evidence) -> Answer:
-    primary = evidence.plan.primary
+    general, primary = tuple(dict.fromkeys(said)), evidence.plan.primary
     comparable = [study for study in evidence.studies if study.candidates]
     if not comparable or primary is None:
-        return Answer(sentence=_nothing(evidence.studies))
+        return Answer(sentence=_nothing(evidence.studies), general=general)
     silent = [study for study in comparable if study.silent]
     learnt = [study for study in comparable if not study.silent]
     commands = [*_by_characters(evidence)] if silent else []
@@ -87,6 +82,7 @@ def _answer(evidence: Evidence) -> Answer:
         numbers=numbers,
         method=primary,
         by_corpus=notes,
+        general=general,
         commands=tuple(commands),
     )
 

@@ -9,7 +9,7 @@ corpora, where there are several, as a family of their own.
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -24,8 +24,6 @@ Side = Literal["baseline", "control"]
 SIDES: tuple[Side, Side] = ("baseline", "control")
 Key = tuple[str, str]
 """label of the corpus, method"""
-Done = Mapping[Key, Mapping[int, Record]]
-"""... -> seed -> record"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,30 +120,16 @@ class Table:
 def table(trial: Trial, *, resamples: int = 2000) -> Table:
     """Summarise a trial; the same trial gives the same table."""
     plan = trial.plan
-    done: dict[Key, dict[int, Record]] = {}
-    failures: dict[Key, dict[int, Failure]] = {}
-    for entry in trial.entries:
-        key = (entry.corpus, entry.method)
-        if entry.record is not None:
-            done.setdefault(key, {})[entry.seed] = entry.record
-        elif entry.failure is not None:
-            failures.setdefault(key, {})[entry.seed] = entry.failure
-    faults = _faults(trial, done)
-    single, overall = _corrected(plan, _compared(plan, done, faults, resamples))
+    cells = {(c, method): _cell(trial, c, method) for c in plan.recipes for method in plan.methods}
+    single, overall = _corrected(plan, _compared(plan, cells, resamples))
     rows = {}
     for method in plan.methods:
-        cells = {}
+        whole = {}
         for corpus in plan.recipes:
-            key = (corpus, method)
-            cells[corpus] = replace(
-                _cell(plan, method, done.get(key, {})),
-                baseline=single.get(("baseline", *key)),
-                control=single.get(("control", *key)),
-                failures=failures.get(key, {}),
-                faults=faults.get(key, {}),
-            )
+            baseline, control = (single.get((side, corpus, method)) for side in SIDES)
+            whole[corpus] = replace(cells[corpus, method], baseline=baseline, control=control)
         baseline, control = (overall.get((side, method)) for side in SIDES)
-        rows[method] = Row(cells=cells, baseline=baseline, control=control)
+        rows[method] = Row(cells=whole, baseline=baseline, control=control)
     signatures, warnings = _signatures(trial)
     return Table(signatures=signatures, rows=rows, needed=_needed(plan, rows), warnings=warnings)
 
@@ -169,28 +153,17 @@ def score_of(record: Record, metric: str, split: str = "test") -> metrics.Score:
     return metrics.Score(metrics.METRICS[metric](), value, score.signature, table)
 
 
-def _faults(trial: Trial, done: Done) -> dict[Key, dict[int, str]]:
-    """Find degenerate outputs."""
-    faults: dict[Key, dict[int, str]] = {}
-    for (corpus, method), records in done.items():
-        lines = trial.sources.get(corpus, ()), trial.references.get(corpus, ())
-        for seed, record in records.items():
-            if fault := fault_of(record, *lines):
-                faults.setdefault((corpus, method), {})[seed] = fault
-    return faults
-
-
 def _compared(
-    plan: Plan, done: Done, faults: Mapping[Key, Mapping[int, str]], resamples: int
+    plan: Plan, cells: Mapping[Key, Cell], resamples: int
 ) -> dict[tuple[Side, str, str], Contrast]:
     """Compare methods with the baseline and with their controls, where every seed is done."""
     if not metrics.METRICS[plan.metric].additive:
         return {}
     whole = {
-        key: [score_of(records[seed], plan.metric) for seed in plan.seeds]
-        for key, records in done.items()
-        if all(seed in records for seed in plan.seeds)
-        and all(_comparable(record, plan.metric) for record in records.values())
+        key: [score_of(record, plan.metric) for record in cell.records.values()]
+        for key, cell in cells.items()
+        if len(cell.records) == len(plan.seeds)
+        and all(_comparable(record, plan.metric) for record in cell.records.values())
     }
     ways = {key: _way(scores) for key, scores in whole.items()}
     asked: list[tuple[Side, str, str | None]] = []
@@ -207,20 +180,20 @@ def _compared(
             if other not in tests:
                 # Those that were scored in the same way, on as many sentences, share the model.
                 systems = {m: whole[c, m] for (c, m), w in ways.items() if c == corpus and w == way}
-                apart = {m for m in systems if _augmented(done[corpus, m].values())}
+                apart = {m for m in systems if _augmented(cells[corpus, m])}
                 tests[other] = metrics.compare(systems, other, apart=apart, resamples=resamples)
             contrasts[side, corpus, method] = _contrast(
                 tests[other][method],
                 whole[corpus, method],
                 whole[corpus, other],
-                {name: faults.get((corpus, name), {}) for name in (method, other)},
+                {name: cells[corpus, name].faults for name in (method, other)},
             )
     return contrasts
 
 
-def _augmented(records: Iterable[Record]) -> bool:
+def _augmented(cell: Cell) -> bool:
     """Tell whether runs were trained on made pairs: they met other batches than plain ones."""
-    return any(record.recipe.get("augment.name") for record in records)
+    return any(record.recipe.get("augment.name") for record in cell.records.values())
 
 
 def _contrast(
@@ -313,19 +286,24 @@ def _way(scores: Sequence[metrics.Score]) -> tuple[str, tuple[int, ...]] | None:
     return ways.pop() if len(ways) == 1 else None
 
 
-def _cell(plan: Plan, method: str, records: Mapping[int, Record]) -> Cell:
+def _cell(trial: Trial, corpus: str, method: str) -> Cell:
     """Sum up a method on a corpus, but for what it is compared with."""
-    ordered = {seed: records[seed] for seed in plan.seeds if seed in records}
+    plan = trial.plan
+    entries = [one for one in trial.entries if (one.corpus, one.method) == (corpus, method)]
+    done = {one.seed: one.record for one in entries if one.record}
+    records = {seed: done[seed] for seed in plan.seeds if seed in done}
+    lines = trial.sources.get(corpus, ()), trial.references.get(corpus, ())
+    faults = {seed: fault_of(record, *lines) for seed, record in records.items()}
     values = {
-        metric: {seed: record.value("test", metric) for seed, record in ordered.items()}
+        metric: {seed: record.value("test", metric) for seed, record in records.items()}
         for metric in plan.metrics
     }
     scores = {metric: _spread(list(of.values())) for metric, of in values.items()}
     known = {metric: spread for metric, spread in scores.items() if spread is not None}
     mean, deviation = known.get(plan.metric, (None, None))
-    results = [record.result for record in ordered.values()]
+    results = [record.result for record in records.values()]
     return Cell(
-        records=ordered,
+        records=records,
         values={seed: v for seed, v in values[plan.metric].items() if v is not None},
         mean=mean,
         deviation=deviation,
@@ -333,6 +311,8 @@ def _cell(plan: Plan, method: str, records: Mapping[int, Record]) -> Cell:
         control_name=plan.control_of(method),
         seconds=statistics.fmean(one.seconds for one in results) if results else None,
         samples=statistics.fmean(one.samples for one in results) if results else None,
+        failures={one.seed: one.failure for one in entries if one.failure and not one.record},
+        faults={seed: fault for seed, fault in faults.items() if fault},
     )
 
 
