@@ -1,11 +1,11 @@
 """Jobs and what they need: a plan is a graph of them, of which more is known as scores come in.
 
 A job says its kind of work and which jobs have to be done before: a run is scored after it was
-trained, and trained after its corpus was prepared, or enlarged by made pairs. Where there are
-hyper-parameters to choose it is trained after that, which needs the scores of all runs that try
-them: what a final run is, is known when it may begin. What a job is called follows from its content
-(`state`), so that work which was done before, here or elsewhere, is recognised, and two methods
-that come to the same run share it.
+trained, and trained after its corpus was prepared, or enlarged by made pairs. A final run of a
+tuned method needs the job that chooses its hyper-parameters, and that one the scores of all runs
+that try some: so it is known what a final run is when it may begin. What a job is called follows
+from its content (`state`), so that work which was done before, here or elsewhere, is recognised,
+and two methods that come to the same run share it.
 """
 
 from __future__ import annotations

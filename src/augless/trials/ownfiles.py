@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from augless import data, recipes
 from augless.corpora.reading import COMPRESSED
@@ -15,8 +16,8 @@ from augless.trials import spelling
 from augless.trials.plans import KEYS, OWN, BadPlan, Plan, Space
 
 _RATE = "training.optimizer.rate"
-_MADE = ["masked-lm", "back-translation", "round-trip", "word-edits"]
-_RIVALS = [*_MADE, "r-drop", "label-smoothing", "word-dropout", "focal"]
+_BACK = "back-translation"
+_RIVALS = ["masked-lm", _BACK, "word-edits", "r-drop", "label-smoothing", "word-dropout", "focal"]
 
 
 def own(
@@ -44,13 +45,12 @@ def own(
     corpus = {k: [str(Path(path).absolute()) for path in v] for k, v in files.items()}
     corpus["languages"] = [*languages]
     given = spelling.written({f"recipes.files.corpus.{k}": v for k, v in corpus.items()})
-    without = _RIVALS
-    if rivals:
-        without = ["back-translation" if round_trip else "round-trip"]
+    without = [] if rivals else _RIVALS
     if round_trip is not None:
         if not rivals:
             raise BadPlan("a round trip is one of the rivals: give --rivals with --round-trip")
-        given += spelling.written(_round_trip(languages, *round_trip))
+        without = [_BACK]
+        given += spelling.written(_round_trip(quick, languages, *round_trip))
     for change in changes:
         key, equals, _ = change.partition("=")
         theirs = bool(equals) and key.split(".")[0] not in KEYS
@@ -90,19 +90,19 @@ def monolingual(languages: Iterable[str]) -> bool:
     return not any(data.preparing.rules(side) == side for side in languages)
 
 
-def _round_trip(languages: tuple[str, ...], there: str, back: str) -> dict[str, str]:
-    """Return which models a round trip takes."""
+def _round_trip(quick: bool, languages: tuple[str, ...], there: str, back: str) -> dict[str, Any]:
+    """Return a method that takes the place of back-translation, tuned as hard."""
     if not monolingual(languages):
         raise BadPlan(
             f"--round-trip takes both sides through the same models, and they are "
             f"{' and '.join(languages)}\nback-translation is what is compared for translation"
         )
-    models = {"there": there, "back": back}.items()
     # Absolute, as the files are; what is no folder is a name.
-    placed = {
-        k: str(Path(model).absolute()) if Path(model).exists() else model for k, model in models
-    }
-    return {f"methods.round-trip.augment.{key}": model for key, model in placed.items()}
+    models = (str(Path(m).absolute()) if Path(m).exists() else m for m in (there, back))
+    augment = dict(zip(("name", "there", "back"), ("round-trip", *models), strict=True))
+    changes: dict[str, Any] = {f"methods.round-trip.augment.{k}": v for k, v in augment.items()}
+    changes["tune.round-trip.augment.w"] = [0.5, 1.0]
+    return changes if quick else {**changes, f"tune.round-trip.{_RATE}": [0.75, 1.0]}
 
 
 def _rates(space: Space, suggested: float) -> Space:

@@ -75,6 +75,7 @@ class State:
         self._remembered = _remembered(layout)
         self._named: dict[tuple[str, ...], str] = {}
         self._choices: dict[tuple[str, str], Choice] = {}
+        """corpus, method -> what was chosen, which stays: no run that ended begins again"""
         graph.loaded.cache_clear()  # files of recipes may have changed
 
     # What jobs are called, and how they stand
@@ -331,7 +332,7 @@ class State:
         best = min((one for one in tried if one.score is not None), key=rank, default=None)
         seeds = self.plan.seeds_of_tuning
         choice = Choice(best=best, by=self.plan.choose, seeds=seeds, tried=tuple(tried))
-        return self._choices.setdefault((corpus, method), choice)  # no run that ended begins again
+        return self._choices.setdefault((corpus, method), choice)
 
     def chosen(self, job: Job) -> Attempt | None:
         """Return what a job has chosen; None while it has not, or where all runs failed."""
