@@ -32,7 +32,7 @@ results: .venv/.installed ## docs/results.md and its figures, from the records b
 	$(BIN)/python docs/results.py
 
 bench: .venv/.bench ## speed, as ratios against peers measured in the same run
-	for script in $(filter-out bench/mutants.py,$(wildcard bench/*.py)); do $(BIN)/python $$script || exit 1; done
+	for script in $(filter-out bench/mutants.py bench/defaults.py,$(wildcard bench/*.py)); do $(BIN)/python $$script || exit 1; done
 
 mutants: .venv/.mutants ## faults in the core that no test notices: make mutants SAMPLE=400
 	$(BIN)/python bench/mutants.py --sample $(or $(SAMPLE),400) --seed $(or $(SEED),0)

@@ -242,60 +242,7 @@ def trained_by_joey(
 ) -> tuple[float, list[str]]:
     """Train until the processor time is used up; translate the test set with the best model."""
     config = folder / "config.yaml"
-    own = CONFIGS[which]
-    batch = own["training"]["batch_size"]
-    train = prepared.pairs("train")
-    per_batch = batch if own["training"]["batch_type"] == "sentence" else batch // 16
-    side = {"max_length": 200, "level": "word", "voc_min_freq": 1, "lowercase": False}
-    # The vocabulary of both sides together, as tied tables need it.
-    words = sorted(
-        {w for s in ("src", "trg") for w in (folder / f"train.{s}").read_text().split()}, key=int
-    )
-    (folder / "words.txt").write_text("".join(f"{word}\n" for word in words))
-    content = {
-        "name": which,
-        "joeynmt_version": "2.3.0",
-        "model_dir": str(folder / "model"),
-        "use_cuda": False,
-        "fp16": False,
-        "random_seed": 42,
-        "data": {
-            "train": str(folder / "train"),
-            "dev": str(folder / "valid"),
-            "test": str(folder / "test"),
-            "dataset_type": "plain",
-            "src": {"lang": "src", "voc_file": str(folder / "words.txt"), **side},
-            "trg": {"lang": "trg", "voc_file": str(folder / "words.txt"), **side},
-        },
-        "testing": {
-            "beam_size": 1,  # a beam of 5 takes longer than the training does
-            "batch_size": 64,
-            "batch_type": "sentence",
-            "max_output_length": 60,
-            "eval_metrics": ["bleu"],
-        },
-        "training": {
-            "optimizer": "adam",
-            "adam_betas": [0.9, 0.999],
-            "normalization": "tokens",
-            "scheduling": "plateau",
-            "decrease_factor": 0.7,
-            "loss": "crossentropy",
-            "learning_rate_min": 0.0,
-            "weight_decay": 0.0,
-            "epochs": 100_000,
-            # Its own, 1,000, would not be reached.
-            "validation_freq": max(20, 2 * len(train) // per_batch),
-            "logging_freq": 1,
-            "early_stopping_metric": "loss",
-            "overwrite": True,
-            "shuffle": True,
-            "print_valid_sents": [],
-            "keep_best_ckpts": 1,
-            **own["training"],
-        },
-        "model": own["model"],
-    }
+    content = joey_config(which, folder, len(prepared.pairs("train")))
     config.write_text(json.dumps(content, indent=1), encoding="utf-8")
     log = (folder / "log.txt").open("w")
 
@@ -303,8 +250,8 @@ def trained_by_joey(
         most = int(budget)
         resource.setrlimit(resource.RLIMIT_CPU, (most, most + 5))
 
-    train_it = [str(python), "-c", LAUNCH, "train", str(config), "--skip-test"]
     single = {**os.environ, "OMP_NUM_THREADS": "1"}
+    train_it = [str(python), "-c", LAUNCH, "train", str(config), "--skip-test"]
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     subprocess.run(train_it, env=single, stdout=log, stderr=log, preexec_fn=limit, check=False)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -318,6 +265,66 @@ def trained_by_joey(
     lines = said.split("\n")[:-1] or [""] * len(prepared.pairs("test"))  # no model so far
     codec = prepared.codecs[1]
     return spent, [codec.decode([int(w) for w in line.split() if w.isdigit()]) for line in lines]
+
+
+def joey_config(which: str, folder: Path, pairs: int) -> dict[str, Any]:
+    """Return the settings of a model of JoeyNMT, and write its vocabulary."""
+    own = CONFIGS[which]
+    batch, by = own["training"]["batch_size"], own["training"]["batch_type"]
+    steps = pairs // (batch if by == "sentence" else batch // 16)
+    # The vocabulary of both sides together, as tied tables need it.
+    words = {word for s in ("src", "trg") for word in (folder / f"train.{s}").read_text().split()}
+    (folder / "words.txt").write_text("".join(f"{word}\n" for word in sorted(words, key=int)))
+    side = {"max_length": 200, "level": "word", "voc_min_freq": 1, "lowercase": False}
+    side["voc_file"] = str(folder / "words.txt")
+    return {
+        "name": which,
+        "joeynmt_version": "2.3.0",
+        "model_dir": str(folder / "model"),
+        "use_cuda": False,
+        "fp16": False,
+        "random_seed": 42,
+        "data": {
+            **{name: str(folder / own) for name, own in JOEY_SPLITS.items()},
+            "dataset_type": "plain",
+            "src": {"lang": "src", **side},
+            "trg": {"lang": "trg", **side},
+        },
+        "testing": {
+            "beam_size": 1,  # a beam of 5 takes longer than the training does
+            "batch_size": 64,
+            "batch_type": "sentence",
+            "max_output_length": 60,
+            "eval_metrics": ["bleu"],
+        },
+        "training": {
+            **JOEY_TRAINING,
+            # Its own, 1,000, would not be reached.
+            "validation_freq": max(20, 2 * steps),
+            **own["training"],
+        },
+        "model": own["model"],
+    }
+
+
+JOEY_SPLITS = {"train": "train", "dev": "valid", "test": "test"}
+JOEY_TRAINING = {
+    "optimizer": "adam",
+    "adam_betas": [0.9, 0.999],
+    "normalization": "tokens",
+    "scheduling": "plateau",
+    "decrease_factor": 0.7,
+    "loss": "crossentropy",
+    "learning_rate_min": 0.0,
+    "weight_decay": 0.0,
+    "epochs": 100_000,
+    "logging_freq": 1,
+    "early_stopping_metric": "loss",
+    "overwrite": True,
+    "shuffle": True,
+    "print_valid_sents": [],
+    "keep_best_ckpts": 1,
+}
 
 
 if __name__ == "__main__":

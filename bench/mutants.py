@@ -177,7 +177,7 @@ def copy() -> None:
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_bytes(contents[name])
     stats = WORK / "mutants" / "mutmut-stats.json"
-    if stats.exists():  # which functions a changed test reaches is to be found out anew
+    if stats.exists():  # which functions a changed test reaches is to be found out again
         known = json.loads(stats.read_text(encoding="utf-8"))
         times = known["duration_by_test"]
         known["duration_by_test"] = {

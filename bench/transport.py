@@ -33,7 +33,7 @@ except ImportError as error:
     sys.exit(f"{error.name} is missing; the peers come with: pip install 'augless[bench]'")
 
 BATCH, LONGEST, SIZE, VOCABULARY = 64, 30, 256, 2_000
-ROUNDS, TRIALS = 25, 3
+ROUNDS, REPEATS = 25, 3
 VALUE_ERROR, MARGINAL_ERROR = 0.002, 0.001
 
 
@@ -167,7 +167,7 @@ def best(settings: list[Side], clouds: Clouds, optimum: Tensor, marginals: float
     """Return the fastest setting that is exact enough, else the most exact."""
     tried = []
     for side in settings:
-        runs = [run(side, clouds, optimum) for _ in range(TRIALS)]
+        runs = [run(side, clouds, optimum) for _ in range(REPEATS)]
         error = float(runs[0].errors.mean())
         seconds = statistics.median(r.seconds for r in runs)
         enough = error <= VALUE_ERROR and not runs[0].marginal_error > marginals

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 
-def trial(chance: random.Random) -> bool:
+def case(chance: random.Random) -> bool:
     """Damage a file of a run; return whether that went unnoticed, or cost more than it had to."""
     import test_runs as quick
 
@@ -19,4 +19,4 @@ def row(seed: int) -> Iterator[bool]:
     """Yield, for each damage, whether it failed."""
     chance = random.Random(f"corruption {seed}")
     for _ in range(100):
-        yield trial(chance)
+        yield case(chance)

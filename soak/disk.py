@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 
-def trial(chance: random.Random) -> bool:
+def case(chance: random.Random) -> bool:
     """Let one call fail; return whether something was lost, left over, or wrongly called saved."""
     import test_runs as quick
 
@@ -24,4 +24,4 @@ def row(seed: int) -> Iterator[bool]:
     """Yield, for each failing call, whether something went wrong."""
     chance = random.Random(f"disk {seed}")
     for _ in range(50):
-        yield trial(chance)
+        yield case(chance)

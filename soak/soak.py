@@ -4,7 +4,7 @@
     python soak/soak.py transport --minutes 5
 
 Each call goes on with fresh seeds where the last one stopped; tried and failed add up in
-soak/ledger.json. Without a row it prints the ledger. No failure in N trials bounds the rate at 3/N.
+soak/ledger.json. Without a row it prints the ledger. No failure in N cases bounds the rate at 3/N.
 """
 
 import argparse

@@ -42,7 +42,7 @@ def blinding(seed: int) -> Iterator[bool]:
     """Yield, for each answer of the server, whether it names a system; then of the positions."""
     from scipy import stats
 
-    import test_survey as plan
+    import test_survey as designs
     import test_survey_serving as quick
 
     with (
@@ -52,7 +52,7 @@ def blinding(seed: int) -> Iterator[bool]:
         yield from quick.leaks(here)
         design = here.found.design
         for one in design.annotators:
-            counts = list(plan.places(design, one).values())
+            counts = list(designs.places(design, one).values())
             yield bool(stats.chisquare(counts).pvalue < 0.01)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 
-def trial(chance: random.Random) -> bool:
+def case(chance: random.Random) -> bool:
     """Put a pickle, an archive, a config or a malformed header into a run; return if it failed."""
     import test_runs as quick
 
@@ -21,4 +21,4 @@ def row(seed: int) -> Iterator[bool]:
     """Yield, for each foreign file, whether it failed."""
     chance = random.Random(f"untrusted {seed}")
     for _ in range(100):
-        yield trial(chance)
+        yield case(chance)

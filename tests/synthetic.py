@@ -307,7 +307,7 @@ def page_of(given, folder):
 def contrast(difference=0.8, p=0.01, seeds=None, reach=0.5, detectable=0.6, **changes):
     """A difference of three seeds that agree, unless others are given."""
     seeds = (difference,) * 3 if seeds is None else tuple(seeds)
-    test = metrics.Difference(
+    return trials.Contrast(
         estimate=difference,
         low=difference - reach,
         high=difference + reach,
@@ -317,8 +317,9 @@ def contrast(difference=0.8, p=0.01, seeds=None, reach=0.5, detectable=0.6, **ch
         deviation=0.2,
         minimum_detectable_effect=detectable,
         test="sentences" if len(seeds) == 1 else "two-way",
+        seeds=seeds,
+        **changes,
     )
-    return trials.Contrast(test=test, seeds=seeds, **changes)
 
 
 def row_of(
@@ -336,6 +337,7 @@ def row_of(
 ):
     values = {seed: 40.0 + seed / 10 for seed in range(1, done + 1)}
     cell = trials.Cell(
+        records=dict.fromkeys(values),
         values=values,
         mean=40.0 if values else None,
         deviation=0.1 if done > 1 else None,
@@ -352,8 +354,7 @@ def row_of(
         method=method,
         style="m0",
         role=role,
-        cell=dataclasses.replace(cell, **changes),
-        records=dict.fromkeys(values),
+        **vars(dataclasses.replace(cell, **changes)),
         weighs=weighs,
         matched=matched,
         besides=besides,
@@ -440,19 +441,16 @@ def gathered_of(*studies, primary="exponential", overall=None, needed=None, comm
     overall = overall or {name: (row.baseline, row.control) for name, row in rows.items()}
     table = trials.Table(
         signatures={},
-        rows=[
-            trials.Row(
-                method=name,
+        rows={
+            name: trials.Row(
                 cells={
-                    study.corpus: row.cell
-                    for study in studies
-                    if (row := study.row(name)) is not None
+                    study.corpus: row for study in studies if (row := study.row(name)) is not None
                 },
                 baseline=overall.get(name, (None, None))[0],
                 control=overall.get(name, (None, None))[1],
             )
             for name in rows
-        ],
+        },
         needed=needed or {},
     )
     styles = evidence.styles(plan)

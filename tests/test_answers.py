@@ -143,11 +143,10 @@ def several(*differences, p=0.01, between=None):
         for k, one in enumerate(differences)
     ]
     mean = contrast(0.8, p, seeds=(), corpora=len(studies), primary=True)
-    test = dataclasses.replace(mean.test, test="mean")
     if between is not None:
-        like = dataclasses.replace(test, low=-0.4, high=2.0, test="random-effects")
+        like = dataclasses.replace(mean, low=-0.4, high=2.0, test="random-effects")
         mean = dataclasses.replace(mean, likely=metrics.RandomEffects(like, between, (0.5,)))
-    overall = {"exponential": (dataclasses.replace(mean, test=test), None)}
+    overall = {"exponential": (dataclasses.replace(mean, test="mean"), None)}
     return gathered_of(*studies, overall=overall)
 
 

@@ -36,7 +36,7 @@ MANY = pairs_of(LENGTHS)
 )
 @settings(deadline=None)
 def test_an_epoch_has_every_pair_once(lengths, size, seed, epoch, shuffle):
-    parts = data.plan(pairs_of(lengths), seed=seed, epoch=epoch, shuffle=shuffle, **size)
+    parts = data.batch_rows(pairs_of(lengths), seed=seed, epoch=epoch, shuffle=shuffle, **size)
     assert sorted(np.concatenate(parts).tolist()) == list(range(len(lengths)))
     longest = np.array([max(pair) + 1 for pair in lengths])
     for rows in parts:
@@ -47,11 +47,11 @@ def test_an_epoch_has_every_pair_once(lengths, size, seed, epoch, shuffle):
 
 
 def test_batches_are_a_pure_function_of_seed_and_epoch():
-    def plan(seed, epoch):
-        return [rows.tolist() for rows in data.plan(MANY, seed=seed, epoch=epoch, tokens=400)]
+    def rows_of(seed, epoch):
+        return [rows.tolist() for rows in data.batch_rows(MANY, seed=seed, epoch=epoch, tokens=400)]
 
-    assert plan(1, 0) == plan(1, 0)
-    assert plan(1, 0) != plan(1, 1) and plan(1, 0) != plan(2, 0)
+    assert rows_of(1, 0) == rows_of(1, 0)
+    assert rows_of(1, 0) != rows_of(1, 1) and rows_of(1, 0) != rows_of(2, 0)
 
 
 def as_lists(batches):
@@ -62,7 +62,7 @@ def as_lists(batches):
 
 
 def test_a_position_is_one_integer():
-    parts = data.plan(MANY, seed=3, epoch=2, sentences=16)
+    parts = data.batch_rows(MANY, seed=3, epoch=2, sentences=16)
     whole = as_lists(data.batches(MANY, parts))
     for start in (0, 7, len(parts)):
         assert as_lists(data.batches(MANY, parts, start=start)) == whole[start:]
@@ -70,7 +70,7 @@ def test_a_position_is_one_integer():
 
 @pytest.mark.parametrize("ranks", [1, 2, 3, 4])
 def test_ranks_together_see_the_batches_of_one(ranks):
-    parts = data.plan(MANY, seed=3, epoch=2, tokens=500)
+    parts = data.batch_rows(MANY, seed=3, epoch=2, tokens=500)
     per_rank = [list(data.batches(MANY, parts, ranks=Ranks(r, ranks))) for r in range(ranks)]
     for rows, *shares in zip(parts, *per_rank, strict=True):
         assert sorted(np.concatenate([s.index for s in shares]).tolist()) == sorted(rows.tolist())
@@ -90,7 +90,7 @@ def test_a_batch_holds_its_pairs_their_ends_and_padding():
 
 
 def test_buckets_save_padding():
-    random = data.plan(MANY, seed=0, epoch=0, sentences=16)
+    random = data.batch_rows(MANY, seed=0, epoch=0, sentences=16)
     unsorted = [np.arange(500)[i : i + 16] for i in range(0, 500, 16)]
     assert data.padding_share(MANY, random) < 0.6 * data.padding_share(MANY, unsorted)
 
@@ -105,57 +105,57 @@ def batch_lengths(parts):
 
 
 def test_batches_come_in_no_order_of_length():
-    means, _ = batch_lengths(data.plan(MANY, seed=0, epoch=0, sentences=10))
+    means, _ = batch_lengths(data.batch_rows(MANY, seed=0, epoch=0, sentences=10))
     assert abs(np.corrcoef(means, np.arange(len(means)))[0, 1]) < 0.4
     assert means.std() > 3  # while they do differ in length
 
 
 def test_pairs_are_mixed_anew_each_epoch_and_not_only_their_batches():
     one, other = (
-        {frozenset(rows.tolist()) for rows in data.plan(MANY, seed=0, epoch=e, sentences=10)}
+        {frozenset(rows.tolist()) for rows in data.batch_rows(MANY, seed=0, epoch=e, sentences=10)}
         for e in (0, 1)
     )
     assert len(one & other) < 5
-    rows = np.concatenate(data.plan(MANY, seed=0, epoch=0, sentences=10, bucket=1))
+    rows = np.concatenate(data.batch_rows(MANY, seed=0, epoch=0, sentences=10, bucket=1))
     assert abs(np.corrcoef(rows, np.arange(500))[0, 1]) < 0.2
 
 
 def test_a_bucket_is_as_many_batches_as_it_says():
     spreads = [
-        batch_lengths(data.plan(MANY, seed=0, epoch=0, sentences=10, bucket=bucket))[1]
+        batch_lengths(data.batch_rows(MANY, seed=0, epoch=0, sentences=10, bucket=bucket))[1]
         for bucket in (1, 2, 8, 50)
     ]
     assert spreads == sorted(spreads, reverse=True) and spreads[0] > 8 and spreads[-1] < 0.7
     # Sorted whole, the corpus would give the same batches whatever the seed, but for ties.
     longest = np.array([max(pair) for pair in LENGTHS])
     for bucket, apart in ((50, False), (4, True)):
-        plans = [
+        listed = [
             sorted(
                 longest[rows].sum()
-                for rows in data.plan(MANY, seed=s, epoch=0, sentences=10, bucket=bucket)
+                for rows in data.batch_rows(MANY, seed=s, epoch=0, sentences=10, bucket=bucket)
             )
             for s in (0, 1)
         ]
-        assert (plans[0] != plans[1]) == apart
+        assert (listed[0] != listed[1]) == apart
     # By default 64 batches are sorted together: 500 pairs are fewer, 3,000 are several buckets.
-    default = data.plan(MANY, seed=0, epoch=0, sentences=5)
+    default = data.batch_rows(MANY, seed=0, epoch=0, sentences=5)
     assert [r.tolist() for r in default] == [
-        r.tolist() for r in data.plan(MANY, seed=0, epoch=0, sentences=5, bucket=64)
+        r.tolist() for r in data.batch_rows(MANY, seed=0, epoch=0, sentences=5, bucket=64)
     ]
-    wide = batch_lengths(data.plan(MANY, seed=0, epoch=0, sentences=5, bucket=100))[1]
+    wide = batch_lengths(data.batch_rows(MANY, seed=0, epoch=0, sentences=5, bucket=100))[1]
     assert batch_lengths(default)[1] > wide
 
 
 @pytest.mark.parametrize("bucket", [0, -1])
 def test_an_empty_bucket_is_refused(bucket):
     with pytest.raises(ValueError, match=f"a bucket of {bucket} batches is empty"):
-        data.plan(MANY, seed=0, epoch=0, sentences=4, bucket=bucket)
+        data.batch_rows(MANY, seed=0, epoch=0, sentences=4, bucket=bucket)
 
 
 @pytest.mark.parametrize("size", [{}, {"sentences": 1, "tokens": 1}, {"tokens": 0}])
 def test_a_batch_size_that_makes_no_sense_is_refused(size):
     with pytest.raises(ValueError, match="batch"):
-        data.plan(MANY, seed=0, epoch=0, **size)
+        data.batch_rows(MANY, seed=0, epoch=0, **size)
 
 
 def test_batches_in_order_are_cut_where_they_are_full():
@@ -163,21 +163,21 @@ def test_batches_in_order_are_cut_where_they_are_full():
     pairs = pairs_of([(1, 2), (2, 1), (4, 1), (1, 1), (9, 9), (1, 3)])  # 3, 3, 5, 2, 10, 4 tokens
     knobs = {"seed": 0, "epoch": 0, "shuffle": False}
 
-    def plan(**size):
-        return [rows.tolist() for rows in data.plan(pairs, **size, **knobs)]
+    def rows_of(**size):
+        return [rows.tolist() for rows in data.batch_rows(pairs, **size, **knobs)]
 
-    assert plan(sentences=4) == [[0, 1, 2, 3], [4, 5]]
-    assert plan(tokens=6) == [[0, 1], [2], [3], [4], [5]]
-    assert plan(tokens=9) == [[0, 1], [2], [3], [4], [5]]
-    assert plan(tokens=15) == [[0, 1, 2], [3], [4], [5]]
-    assert plan(tokens=20) == [[0, 1, 2, 3], [4, 5]]
-    assert plan(tokens=1) == [[0], [1], [2], [3], [4], [5]]
+    assert rows_of(sentences=4) == [[0, 1, 2, 3], [4, 5]]
+    assert rows_of(tokens=6) == [[0, 1], [2], [3], [4], [5]]
+    assert rows_of(tokens=9) == [[0, 1], [2], [3], [4], [5]]
+    assert rows_of(tokens=15) == [[0, 1, 2], [3], [4], [5]]
+    assert rows_of(tokens=20) == [[0, 1, 2, 3], [4, 5]]
+    assert rows_of(tokens=1) == [[0], [1], [2], [3], [4], [5]]
 
 
 def test_no_pairs_make_no_batches():
     none = pairs_of([])
-    assert data.plan(none, seed=0, epoch=0, sentences=4) == []
-    assert data.plan(none, seed=0, epoch=0, tokens=40) == []
+    assert data.batch_rows(none, seed=0, epoch=0, sentences=4) == []
+    assert data.batch_rows(none, seed=0, epoch=0, tokens=40) == []
     assert data.padding_share(none, []) == 0.0
     batch = data.collate(pairs_of([(2, 1)]), np.array([], np.int64))
     assert batch.source.shape == batch.target.shape == (0, 1)
@@ -188,7 +188,7 @@ def test_buckets_of_tokens_hold_as_many_pairs_as_batches_would():
     longest = np.array([max(pair) for pair in LENGTHS])
     spreads = []
     for bucket in (1, 8, 1000):
-        parts = data.plan(MANY, seed=0, epoch=0, tokens=300, bucket=bucket)
+        parts = data.batch_rows(MANY, seed=0, epoch=0, tokens=300, bucket=bucket)
         spreads.append(np.mean([longest[rows].std() for rows in parts if len(rows) > 1]))
     assert spreads[0] > 2 * spreads[1] > 2 * spreads[2]
 
@@ -210,11 +210,11 @@ def test_a_batch_carries_its_weights_and_ids_as_integers():
 
 
 def test_pairs_are_shuffled_in_buckets_of_64_batches_unless_told():
-    plans = [
-        data.plan(MANY, seed=1, epoch=2, sentences=4, **knobs)
+    listed = [
+        data.batch_rows(MANY, seed=1, epoch=2, sentences=4, **knobs)
         for knobs in ({}, {"shuffle": True, "bucket": 64}, {"bucket": 63})
     ]
-    lists = [[rows.tolist() for rows in plan] for plan in plans]
+    lists = [[rows.tolist() for rows in rows_of] for rows_of in listed]
     assert lists[0] == lists[1] != lists[2]
-    batches = [batch.index.tolist() for batch in data.batches(MANY, plans[0])]
+    batches = [batch.index.tolist() for batch in data.batches(MANY, listed[0])]
     assert batches == lists[0]

@@ -94,7 +94,9 @@ def test_an_interval_holds_the_truth_as_often_as_it_says():
 @pytest.mark.parametrize("seeds", [2, 3, 8])
 def test_a_true_difference_of_the_minimum_detectable_effect_is_found_as_often_as_promised(seeds):
     # 2 s^2 / S with s = 0.9 is known here, as the truth that a run's own estimate stands for.
-    effect = contrasts.detectable(0.9 * (2 / seeds) ** 0.5, 5 * (seeds - 1), 0.05, 0.8)
+    effect = contrasts.minimum_detectable_effect(
+        0.9 * (2 / seeds) ** 0.5, 5 * (seeds - 1), 0.05, 0.8
+    )
     share = rate(2000, lambda one: one.p < 0.05 and one.estimate > 0, seeds=seeds, effect=effect)
     assert 0.77 < share < 0.83
 
@@ -420,7 +422,7 @@ def test_seeds_that_are_needed_are_the_first_to_see_the_effect():
     deviations = [(0.6 / seeds) ** 0.5 for seeds in (needed - 1, needed)]
     degrees = 5 * (needed - 2), 5 * (needed - 1)
     pairs = zip(deviations, degrees, strict=True)
-    seen = [contrasts.detectable(*pair, 0.05, 0.8) for pair in pairs]
+    seen = [contrasts.minimum_detectable_effect(*pair, 0.05, 0.8) for pair in pairs]
     assert seen[1] <= 0.5 < seen[0]
     assert metrics.seeds_needed(0.5, 0.3, 6, sentence_variance=0.04, most=50) is None
 

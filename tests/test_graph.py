@@ -178,6 +178,35 @@ def test_a_methods_cost_counts_all_that_it_needs_and_each_of_it_once(tmp_path):
     assert whole.total == Spent(seconds=239.5, samples=510)
 
 
+def test_a_tuned_run_needs_what_chose_for_it_and_that_all_runs_that_were_tried(tmp_path):
+    begun = State(TUNED, Layout(tmp_path), retry=True)
+    (choose,) = begun.wanted("toy", "bt")
+    assert choose.kind == "choose" and [one.tried for one in choose.needs] == [
+        (f"augment.w={w}",) for w in (0.1, 0.5, 1.0)
+    ]
+    assert {one.kind for one in choose.needs} == {"score"} and not begun.done(choose)
+    state = followed(tmp_path)
+    for one in state.wanted("toy", "bt"):
+        (train,) = one.needs
+        assert choose in train.needs and state.done(choose)
+        assert {*choose.needs} < {*graph.whole([one])}
+    for one in graph.whole(state.wanted("toy", "plain")):
+        assert one.kind != "choose", "it has nothing to choose"
+
+
+def test_a_job_chooses_among_what_did_not_fail_and_fails_if_all_did(tmp_path):
+    state = State(TUNED, Layout(tmp_path), retry=True)
+    (choose,) = state.wanted("toy", "bt")
+    for prepare in (one for one in graph.whole([choose]) if one.kind == "prepare"):
+        state.learn(prepare, Corpus(fingerprint="c"))
+    for one in choose.needs:
+        assert state.failure(choose) is None and one in state.jobs()
+        state.learn(one, trials.Failure(7, "not finite"))
+    assert not state.done(choose) and state.wanted("toy", "bt") == [choose]
+    assert state.failure(choose) == trials.Failure(7, "nothing could be chosen for bt: not finite")
+    assert choose not in state.ready(state.wanted("toy", "bt")).values()
+
+
 def test_what_is_not_known_yet_costs_nothing_yet(tmp_path):
     state = State(TUNED, Layout(tmp_path), retry=True)
     assert state.cost("toy", "bt").total == Spent()
@@ -199,7 +228,7 @@ def test_a_corpus_took_what_it_took_when_it_was_prepared_first(tmp_path):
     state = followed(tmp_path)
     state.keep()
     again = State(TUNED, state.layout, retry=True)
-    (prepare,) = (one for one in graph.whole(again.finals("toy", "plain")) if one.kind == "prepare")
+    (prepare,) = (one for one in graph.whole(again.wanted("toy", "plain")) if one.kind == "prepare")
     for looked in (0.0, 9.0):
         again.learn(prepare, dataclasses.replace(state.corpora[prepare.source], seconds=looked))
         assert again.corpora[prepare.source].seconds == 0.5, "it was found prepared"
@@ -207,7 +236,7 @@ def test_a_corpus_took_what_it_took_when_it_was_prepared_first(tmp_path):
 
 def test_a_run_that_is_trained_but_not_scored_has_its_cost(tmp_path):
     state = followed(tmp_path)
-    for one in state.finals("toy", "plain"):
+    for one in state.wanted("toy", "plain"):
         shutil.rmtree(state.layout.record(state.identifier(one)))
         state.records.forget(state.identifier(one))
     assert state.cost("toy", "plain").own == Spent(seconds=20.0, samples=200)

@@ -705,7 +705,7 @@ def test_records_that_are_not_what_was_logged_are_noticed(run, kind):
     with pytest.raises(runs.BadRun, match=r"metrics\.jsonl"):
         run.metrics()
     (run.folder / "result.json").unlink()
-    # The older checkpoint needs the first record only: the second is logged anew.
+    # The older checkpoint needs the first record only: the second is logged again.
     if kind in ("cut", "cut at a line", "altered"):
         assert run.last().step == 10 and "metrics.jsonl" in run.warnings[0]
         run.rewind(1)

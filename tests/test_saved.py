@@ -26,8 +26,8 @@ def model(objective="plain", **settings):
 def saved(request):
     """What a trainer saves after a few steps, and a fresh one to load it."""
     one = model(request.param)
-    plan = one.settings.plan(one.pairs, one.seed, 1)
-    for rows in plan[:3]:
+    parts = one.settings.batch_rows(one.pairs, one.seed, 1)
+    for rows in parts[:3]:
         one.step(rows)
     return one.checkpoint(), model(request.param)
 
@@ -42,7 +42,7 @@ def refused(checkpoint, fresh):
         return True
     fresh.record("interval", fresh.criterion.recent, fresh.recent)
     fresh.record("epoch", fresh.criterion.epoch, fresh.epoch)
-    fresh.step(fresh.settings.plan(fresh.pairs, fresh.seed, 1)[0])
+    fresh.step(fresh.settings.batch_rows(fresh.pairs, fresh.seed, 1)[0])
     return False
 
 

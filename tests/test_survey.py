@@ -98,12 +98,12 @@ def test_repeated_texts_come_a_third_later_and_are_the_systems():
 
 def test_degraded_texts_are_the_words_of_others_in_disorder():
     design = planned(items=24, degraded=6)
-    spoilt = [task for task in design.tasks if task.kind == "degraded"]
+    degraded = [task for task in design.tasks if task.kind == "degraded"]
     humans = [task.text for task in design.tasks if 3 in task.systems]
-    assert len(spoilt) == 6 and not any(task.text in humans for task in spoilt)
+    assert len(degraded) == 6 and not any(task.text in humans for task in degraded)
     bags = [sorted(text.split()) for text in humans]
-    assert all(sorted(task.text.split()) in bags for task in spoilt)
-    assert all(task.systems == () for task in spoilt)
+    assert all(sorted(task.text.split()) in bags for task in degraded)
+    assert all(task.systems == () for task in degraded)
 
 
 def test_gold_texts_keep_their_right_ratings():

@@ -207,7 +207,7 @@ def test_undo_takes_back_a_rating_then_the_text_before(browser, here):
         visit.press("Backspace")
         visit.until("#item-title", "1 of")
         assert visit.chosen() == [4, 5]
-        visit.press("1")  # keys rate it anew, from the first question on
+        visit.press("1")  # keys rate it again, from the first question on
         assert visit.chosen() == [1, 5]
         visit.press("Enter")
         visit.until("#item-title", "2 of")

@@ -208,7 +208,7 @@ def test_one_rating_has_no_interval():
 
 
 def scored_by(made_survey, chance, better="system-2"):
-    """Return how careful people rate: system-2 and Human higher, spoilt texts low."""
+    """Return how careful people rate: system-2 and Human higher, degraded texts low."""
     names = made_survey.design.systems
     base = {}
 
@@ -356,7 +356,7 @@ def looked_at(answers=None, **options):
 
 
 def flags(rater):
-    return {flag.partition(":")[0] for flag in rater.flags}
+    return {flag.what for flag in rater.flags}
 
 
 def test_a_careful_annotator_is_not_flagged_but_for_what_they_do():

@@ -398,8 +398,8 @@ def test_a_dry_run_tells_combinations_apart(called, monkeypatch):
     assert not [line for line in out.split("\n") if "final" in line and "radius" in line]
     code, out, _ = called("trial", "tiny.toml", "--dry-run", "--json")
     first, _, second = json.loads(out)["runs"][:3]
-    assert reading.written_values(first["tried"]) == {"terms.0.weighting.radius": 0.5}
-    assert reading.written_values(second["tried"]) == {"terms.0.weighting.radius": 2.0}
+    assert dict(map(reading.parted, first["tried"])) == {"terms.0.weighting.radius": 0.5}
+    assert dict(map(reading.parted, second["tried"])) == {"terms.0.weighting.radius": 2.0}
 
 
 @pytest.mark.parametrize(

@@ -79,7 +79,7 @@ def summary(prepared: data.Prepared) -> str:
     rules = zip(manifest["languages"], (c.tokeniser.language for c in prepared.codecs), strict=True)
     lines += [f"{side}: cut by the rules for {rule!r}" for side, rule in rules if side != rule]
     pairs = prepared.pairs("train")
-    share = data.padding_share(pairs, data.plan(pairs, seed=1, epoch=0, tokens=4096))
+    share = data.padding_share(pairs, data.batch_rows(pairs, seed=1, epoch=0, tokens=4096))
     lines.append(f"padding in batches of 4,096 tokens: {share:.1%}")
     lines.append(str(prepared.folder))
     return "\n".join(lines)

@@ -56,7 +56,7 @@ def new(
     ] = None,
     annotators: Annotated[str, "How many, or their names: anna,ben."] = "5",
     repeats: Annotated[int, "Texts shown twice to each, for self-consistency.", AtLeast(0)] = 0,
-    degraded: Annotated[int, "Spoilt texts, to catch those who do not read.", AtLeast(0)] = 0,
+    degraded: Annotated[int, "Degraded texts, to catch those who do not read.", AtLeast(0)] = 0,
     gold: Annotated[
         Path | None, 'Texts of known rating, a JSON object a line: source, text, "scores".'
     ] = None,

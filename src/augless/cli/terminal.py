@@ -12,10 +12,13 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from augless import storage
 from augless.errors import STOPPED
+
+if TYPE_CHECKING:
+    from augless.recipes.reading import Origin
 
 _LONGEST = 1_000  # characters of a line of a message
 
@@ -174,7 +177,7 @@ def _plain(value: Any) -> Any:
     return vars(value) if dataclasses.is_dataclass(value) else str(value)
 
 
-def print_recipe(origins: Mapping[str, tuple[Any, str]], *, verbose: bool) -> None:
+def print_recipe(origins: Mapping[str, tuple[Any, Origin]], *, verbose: bool) -> None:
     """Print what a recipe sets and where each value came from; the defaults too if verbose."""
     given = {k: v for k, v in origins.items() if verbose or v[1] != "default"}
     for key, (value, origin) in given.items():

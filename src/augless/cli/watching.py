@@ -69,7 +69,7 @@ def _tried(job: trials.Job) -> str:
     from augless.recipes import reading
     from augless.trials import spelling
 
-    return spelling.shortened(reading.written_values(job.tried))
+    return spelling.shortened(dict(map(reading.parted, job.tried)))
 
 
 def forecast(expected: trials.Forecast) -> dict[str, Any]:

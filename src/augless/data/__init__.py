@@ -7,7 +7,7 @@ and the epoch. Torch is imported only when a batch is made.
 """
 
 from augless.contracts import Batch, Targets
-from augless.data.batches import batches, collate, drop_words, padded, padding_share, plan
+from augless.data.batches import batch_rows, batches, collate, drop_words, padded, padding_share
 from augless.data.preparing import Filters, Settings, prepare
 from augless.data.store import SIDES, BadStore, Pairs, Prepared, Ragged
 
@@ -21,11 +21,11 @@ __all__ = [
     "Ragged",
     "Settings",
     "Targets",
+    "batch_rows",
     "batches",
     "collate",
     "drop_words",
     "padded",
     "padding_share",
-    "plan",
     "prepare",
 ]

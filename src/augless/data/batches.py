@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
-def plan(
+def batch_rows(
     pairs: Pairs,
     *,
     seed: int,
@@ -27,7 +27,7 @@ def plan(
     shuffle: bool = True,
     bucket: int = 64,
 ) -> list[NDArray[np.int64]]:
-    """Return the indices of each batch of an epoch: all pairs, once, batched by length.
+    """Return which rows are in which batch of an epoch: all pairs, once, batched by length.
 
     Give the size as a number of sentences or of tokens; tokens count the longer side with its
     padding. A position in an epoch is an index into this list. A bucket is so many batches, whose
@@ -61,7 +61,7 @@ def batches(
     start: int = 0,
     ranks: Ranks = ALONE,
 ) -> Iterator[Batch]:
-    """Make the batches of a plan from a position on; a rank gets its share of the rows of each.
+    """Make batches of their rows, from a position on; a rank gets its share of the rows of each.
 
     Together the ranks see exactly the batches that one rank would see.
     """

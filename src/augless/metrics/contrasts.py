@@ -54,6 +54,7 @@ from augless.metrics.significance import (
 
 Floats = NDArray[np.float64]
 Name = TypeVar("Name", bound=Hashable)
+Tested = TypeVar("Tested", bound="Difference")
 LEVEL = 0.05
 """p below which a difference is claimed"""
 POWER = 0.8
@@ -307,12 +308,12 @@ def random_effects(
 
 
 def corrected(
-    differences: Mapping[Name, Difference],
+    differences: Mapping[Name, Tested],
     *,
     first: Sequence[Name] = (),
     alpha: float = LEVEL,
     power: float = POWER,
-) -> dict[Name, Difference]:
+) -> dict[Name, Tested]:
     """Correct contrasts for their number; those of `first` in a fixed sequence.
 
     The first of the sequence is the primary contrast and needs no correction; each next may be
@@ -332,8 +333,8 @@ def corrected(
     p_values = holm([differences[name].p for name in others])
     for name, p in zip(others, p_values, strict=True):
         one = differences[name]
-        seen = detectable(one.deviation, one.degrees, alpha / len(others), power)
-        tests[name] = replace(one, corrected_p=max(p, one.p), minimum_detectable_effect=seen)
+        effect = minimum_detectable_effect(one.deviation, one.degrees, alpha / len(others), power)
+        tests[name] = replace(one, corrected_p=max(p, one.p), minimum_detectable_effect=effect)
     return {name: tests[name] for name in differences}
 
 
@@ -354,7 +355,8 @@ def seeds_needed(
 
     def seen(seeds: int) -> bool:
         deviation = math.sqrt(sentence_variance + 2 * variance / seeds)
-        return detectable(deviation, (methods - 1) * (seeds - 1), alpha, power) <= effect
+        degrees = (methods - 1) * (seeds - 1)
+        return minimum_detectable_effect(deviation, degrees, alpha, power) <= effect
 
     if not seen(most):
         return None
@@ -382,12 +384,14 @@ def _judged(
         corrected_p=p,
         degrees=degrees,
         deviation=deviation,
-        minimum_detectable_effect=detectable(deviation, degrees, alpha, power),
+        minimum_detectable_effect=minimum_detectable_effect(deviation, degrees, alpha, power),
         test="two-way",
     )
 
 
-def detectable(deviation: float, degrees: float, alpha: float, power: float) -> float:
+def minimum_detectable_effect(
+    deviation: float, degrees: float, alpha: float, power: float
+) -> float:
     """Return the smallest true difference claimed with a power: bisection of the noncentral t."""
     from scipy import special
 

@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from augless.metrics.scores import METRICS
+
 # Limits are set so that generic but working dialogue models pass, and one constant answer does not.
 _EMPTY = 0.5  # share of lines
 _DISTINCT = 0.05  # of the distinct lines that there should be
@@ -69,7 +71,7 @@ def degenerate(
 
 def near_zero(metric: str, value: float | None) -> bool:
     """Tell whether a BLEU is so near 0 that it tells no systems apart."""
-    return metric.startswith("bleu") and (value or 0.0) < _NEAR_ZERO
+    return METRICS[metric].of_phrases and (value or 0.0) < _NEAR_ZERO
 
 
 def _loops(line: str) -> bool:

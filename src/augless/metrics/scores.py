@@ -67,6 +67,8 @@ class Metric(Knobs, ABC):
     """whether statistics have a row per sentence, or a single one for the whole output"""
     largest: ClassVar[float] = math.inf
     """value that it can have"""
+    of_phrases: ClassVar[bool] = False
+    """whether outputs have to share four words in a row with the references to score anything"""
 
     @abstractmethod
     def statistics(self, outputs: Outputs) -> Floats:
@@ -124,6 +126,7 @@ class Bleu(Metric):
 
     name: ClassVar[str] = "bleu"
     largest: ClassVar[float] = 100.0
+    of_phrases: ClassVar[bool] = True
     lowercase: ClassVar[bool] = False
     tokenise: Annotated[Tokenisation, "sacreBLEU's tokeniser: 13a, intl, zh, char, none"] = "13a"
 
@@ -213,6 +216,7 @@ class TokenisedBleu(_Tokenised):
 
     name: ClassVar[str] = "bleu-tokenised"
     largest: ClassVar[float] = 100.0
+    of_phrases: ClassVar[bool] = True
     smoothing: ClassVar[str] = "exp"
 
     def _sacre(self) -> "SacreMetric":
@@ -240,6 +244,7 @@ class Precision1(TokenisedBleu):
     """The share of words that the reference has too, clipped: BLEU-1 of the paper's Table 2."""
 
     name: ClassVar[str] = "precision-1"
+    of_phrases: ClassVar[bool] = False
     smoothing: ClassVar[str] = "none"
     order: ClassVar[int] = 1
 

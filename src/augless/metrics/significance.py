@@ -5,10 +5,10 @@ systems is that of their means over seeds,
 
     D = mean_s value(sum_i a_si) - mean_s value(sum_i b_si)
 
-Choice: the unit of chance is the sentence with the outputs of *all* seeds. A trial swaps (or draws)
-a sentence for every seed at once, never seed by seed. Under the null, what is exchangeable at
-sentence i is the vector of a's outputs over seeds with that of b's: a method that happens to suit
-some sentences and not others suits them under every seed. Write a sentence's difference as
+Choice: the unit of chance is the sentence with the outputs of *all* seeds. A resample swaps (or
+draws) a sentence for every seed at once, never seed by seed. Under the null, what is exchangeable
+at sentence i is the vector of a's outputs over seeds with that of b's: a method that happens to
+suit some sentences and not others suits them under every seed. Write a sentence's difference as
 g_i + e_si. The variance of D over test sets is (var g + var e / S) / N, which is what swaps of
 whole sentences produce; swaps seed by seed produce (var g + var e) / (S N), up to S times too
 little. With var g = 0 both are right, so nothing is lost. Of 2,000 simulated nulls (3 seeds, 200
@@ -112,7 +112,7 @@ def approximate_randomisation(
 ) -> PairedTest:
     """Test a difference by swapping the outputs of sentences between two systems.
 
-    Each trial swaps each sentence with probability 1/2, for all seeds at once (see the module).
+    Each resample swaps each sentence with probability 1/2, for all seeds at once (see the module).
     p = (1 + resamples with |D*| >= |D|) / (1 + resamples), which is exact for any number of them.
     """
     metric, left, right = _tables(a, b)

@@ -82,7 +82,6 @@ def reverse(resolved: Resolved[Recipe]) -> Resolved[Recipe]:
     origins["corpus.name"] = (f"{resolved.values['corpus.name']} reversed", "reverse")
     for key, value in flat(turned):
         if not key.startswith("corpus."):
-            known = resolved.origins.get(key)
-            same = known is not None and known[0] == value
-            origins[key] = known if known is not None and same else (value, "reverse")
+            was = resolved.origins.get(key)
+            origins[key] = was if was and was[0] == value else (value, "reverse")
     return Resolved(f"{resolved.name}-reverse", turned, origins)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Literal, TypeVar
 
 from augless import knobs
 from augless.knobs import hint
@@ -29,13 +29,30 @@ class BadRecipe(ValueError):  # noqa: N818  # named for what it is
 
 
 @dataclass(frozen=True)
+class Suggestion:
+    """A value for a key that a recipe leaves open."""
+
+    key: str
+    value: Any
+    reason: str
+
+    def __str__(self) -> str:
+        """Say why."""
+        return self.reason
+
+
+Origin = Literal["default", "recipe", "command line", "reverse"] | Suggestion
+"""who said a value; "reverse": a model that translates back needs it so"""
+
+
+@dataclass(frozen=True)
 class Resolved(Generic[Kind]):
     """A recipe with its name, and where each of its values came from."""
 
     name: str
     recipe: Kind
-    origins: dict[str, tuple[Any, str]]
-    """dotted key -> (value, "default" | "recipe" | "command line" | why it was suggested)"""
+    origins: dict[str, tuple[Any, Origin]]
+    """dotted key -> value, and who said it"""
 
     @property
     def values(self) -> dict[str, Any]:
@@ -45,23 +62,14 @@ class Resolved(Generic[Kind]):
     @property
     def suggested(self) -> dict[str, Any]:
         """What nobody gave and the corpus decided: dotted key -> value."""
-        known = ("default", "recipe", "command line")
-        return {key: value for key, (value, origin) in self.origins.items() if origin not in known}
+        said = self.origins.items()
+        return {key: value for key, (value, by) in said if isinstance(by, Suggestion)}
 
 
 def shipped(package: str = _PACKAGE) -> list[str]:
     """List the recipes that come with the package, or the plans of another one."""
     names = (entry.name for entry in resources.files(package).iterdir())
     return sorted(name.removesuffix(".toml") for name in names if name.endswith(".toml"))
-
-
-@dataclass(frozen=True)
-class Suggestion:
-    """A value for a key that a recipe leaves open."""
-
-    key: str
-    value: Any
-    reason: str
 
 
 Suggest = Callable[[Mapping[str, Any]], Iterable[Suggestion]]
@@ -90,7 +98,7 @@ def read(
     for one in suggest(values):
         if one.key.split(".")[0] not in others:
             _assign(values, one.key.split("."), one.value)
-            _assign(origins, one.key.split("."), one.reason)
+            _assign(origins, one.key.split("."), one)
     kept = {key: value for key, value in values.items() if key not in others}
     return resolve(kind, name, kept, dict(_dotted(origins)))
 
@@ -103,14 +111,14 @@ def override(
     if any(one.startswith("terms.") for one in overrides):
         for table in (changed, origins):
             table.setdefault("terms", [{}])  # the default, so that another can follow it
-    given = overrides.items() if isinstance(overrides, Mapping) else map(_parted, overrides)
+    given = overrides.items() if isinstance(overrides, Mapping) else map(parted, overrides)
     for key, value in given:
         _assign(changed, key.split("."), value)
         _assign(origins, key.split("."), _marked(value, "command line"))
     return changed, origins
 
 
-def _marked(value: Any, origin: str) -> Any:
+def _marked(value: Any, origin: Origin) -> Any:
     """Return tables within tables with their origin in place of each value."""
     if isinstance(value, Mapping):
         return {key: _marked(inner, origin) for key, inner in value.items()}
@@ -119,10 +127,11 @@ def _marked(value: Any, origin: str) -> Any:
     return origin
 
 
-def _parted(one: str) -> tuple[str, Any]:
+def parted(one: str, example: str = "text.lowercase=true") -> tuple[str, Any]:
+    """Return the key and the value of key=value."""
     key, equals, value = one.partition("=")
     if not equals or not key:
-        raise BadRecipe(f"{knobs.shown(one)} is not key=value, such as text.lowercase=true")
+        raise BadRecipe(f"{knobs.shown(one)} is not key=value, such as {example}")
     return key, toml_value(value)
 
 
@@ -141,13 +150,8 @@ def spread(table: Mapping[str, Any], *, whole: Sequence[str] = ("name",)) -> dic
     return values
 
 
-def written_values(overrides: Sequence[str]) -> dict[str, Any]:
-    """Return key=value overrides as dotted keys and values."""
-    return {key: toml_value(value) for key, _, value in (one.partition("=") for one in overrides)}
-
-
 def resolve(
-    kind: type[Kind], name: str, values: Mapping[str, Any], origins: Mapping[str, str]
+    kind: type[Kind], name: str, values: Mapping[str, Any], origins: Mapping[str, Origin]
 ) -> Resolved[Kind]:
     """Build a recipe from its values, and say where each came from."""
     try:
@@ -157,7 +161,7 @@ def resolve(
     return Resolved(name, built, {k: (value, _origin(origins, k)) for k, value in flat(built)})
 
 
-def _origin(origins: Mapping[str, str], key: str) -> str:
+def _origin(origins: Mapping[str, Origin], key: str) -> Origin:
     """Tell who said a value: by its key, as the name of a choice, or as a table."""
     keys = (key, key.removesuffix(".name"), *(k for k in origins if k.startswith(f"{key}.")))
     return next((origins[k] for k in keys if k in origins), "default")

@@ -98,13 +98,13 @@ def _cheapest(among: Sequence[_Candidate], best: _Candidate) -> _Candidate:
 def _silent(evidence: Evidence) -> str:
     """Say why nothing can be advised at all; nothing if something can."""
     plain, rows = evidence.plan.baseline, [study.baseline for study in evidence.studies]
-    if any(row.cell.faults for row in rows):
+    if any(row.faults for row in rows):
         return f"outputs of {plain} are degenerate"
     if not all(row.whole for row in rows):
         return f"not every run of {plain} is done"
     if all(study.silent for study in evidence.studies):
         return "the models have learnt too little to be compared"
-    contrasts = [row.baseline for row in evidence.overall.values() if row.baseline]
+    contrasts = [row.baseline for row in evidence.table.rows.values() if row.baseline]
     if contrasts and not any(one.of_methods for one in contrasts):
         return "one seed says nothing about a method"
     return ""
@@ -116,20 +116,20 @@ def _candidates(
     """Return the methods to choose among beside the baseline, and why others are left out."""
     listed, out = [], []
     for method in methods:
-        contrast, rows = evidence.overall[method].baseline, evidence.rows(method)
+        contrast, rows = evidence.table.rows[method].baseline, evidence.rows(method)
         spent = costs.total(evidence, method).seconds
-        if any(row.cell.faults for row in rows) or (contrast is not None and contrast.fault):
+        if any(row.faults for row in rows) or (contrast is not None and contrast.fault):
             out.append(f"outputs of {method} are degenerate")
         elif not all(row.whole for row in rows) or not spent:
             out.append(f"not every run of {method} is done")
         elif contrast is None or contrast.corpora < len(evidence.studies):
             out.append(f"{method} cannot be compared with {evidence.plan.baseline}")
         else:
-            effect = 0.0 if contrast.alike else contrast.test.minimum_detectable_effect
+            effect = 0.0 if contrast.alike else contrast.minimum_detectable_effect
             one = _Candidate(
                 method=method,
                 seconds=spent,
-                gain=evidence.telling.gain(contrast.difference),
+                gain=evidence.telling.gain(contrast.estimate),
                 detectable=effect,
                 kind=evidence.verdict(contrast),
             )
@@ -171,7 +171,7 @@ def _shown(
     within = f"is within the minimum detectable effect ({effect}) of {best.method}"
     why = "has the best mean" if take is best else f"{within}, the best mean"
     name = evidence.plan.control_of(take.method)
-    control = evidence.overall[take.method].control
+    control = evidence.table.rows[take.method].control
     but = ""  # a gain that may be a learning rate's
     if control and name and evidence.plan.methods[name].matches == take.method:
         beaten = evidence.verdict(control) == "better"

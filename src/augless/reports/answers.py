@@ -7,8 +7,7 @@ minimum detectable effect. No number is in the sentence: they follow it.
 
 from __future__ import annotations
 
-import dataclasses
-import re
+import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -19,7 +18,6 @@ from augless.reports.words import joined, probability
 
 COMMAND = "augless trial PLAN"  # where nobody knows what a trial was started by
 MOST_SEEDS = 40  # that a command suggests
-_LEFT = re.compile(r"\d+ of \d+ seeds left$")  # warnings of what the page counts itself
 _ALIKE = "no sentence differs in its score"
 _TESTS = {
     "two-way": "by a two-way model of methods and seeds",
@@ -61,19 +59,11 @@ class Answer:
 
 def of(evidence: Evidence) -> Answer:
     """Say what a trial found, for any outcome, and what its makers and its summary warn of."""
-    warnings = [warning for warning in evidence.table.warnings if not _LEFT.search(warning)]
-    ended = [
-        w if w.endswith((".", "!", "?")) else f"{w}." for w in (*warnings, *evidence.trial.notes)
-    ]
-    notes = dict.fromkeys([*_unfinished(evidence), *ended])
-    return dataclasses.replace(_answer(evidence), general=tuple(notes))
-
-
-def _answer(evidence: Evidence) -> Answer:
-    primary = evidence.plan.primary
+    said = [*_unfinished(evidence), *evidence.table.warnings, *evidence.trial.notes]
+    general, primary = tuple(dict.fromkeys(said)), evidence.plan.primary
     comparable = [study for study in evidence.studies if study.candidates]
     if not comparable or primary is None:
-        return Answer(sentence=_nothing(evidence.studies))
+        return Answer(sentence=_nothing(evidence.studies), general=general)
     silent = [study for study in comparable if study.silent]
     learnt = [study for study in comparable if not study.silent]
     commands = [*_by_characters(evidence)] if silent else []
@@ -82,7 +72,7 @@ def _answer(evidence: Evidence) -> Answer:
         seen = dict.fromkeys(line for study in silent for line in _why_silent(study))
         sentence, numbers = _unlearnt(silent), tuple(seen)
     else:
-        contrast = evidence.overall[primary].baseline
+        contrast = evidence.table.rows[primary].baseline
         sentence = _sentence(evidence, primary, contrast)
         numbers = tuple(_numbers(evidence, primary, contrast)) if contrast else ()
         commands += _more_seeds(evidence, contrast) if contrast else ()
@@ -92,6 +82,7 @@ def _answer(evidence: Evidence) -> Answer:
         numbers=numbers,
         method=primary,
         by_corpus=notes,
+        general=general,
         commands=tuple(commands),
     )
 
@@ -106,7 +97,7 @@ def _signed(study: Study, value: float) -> str:
 
 
 def _digits(study: Study, value: float) -> int:
-    scale = abs(study.baseline.cell.mean or 1.0)
+    scale = abs(study.baseline.mean or 1.0)
     digits = 1 if scale >= 10 else 2 if scale >= 1 else 3
     # Something is not written as nothing; of less than a millionth there is only rounding.
     while digits < 6 and value and round(abs(value), digits) == 0:
@@ -120,8 +111,8 @@ def _interval(study: Study, test: metrics.Difference) -> str:
 
 def _measured(study: Study, contrast: trials.Contrast) -> str:
     """Write a difference with its interval and its p."""
-    size = f"{_signed(study, contrast.difference)} {study.unit}"
-    return f"{size} ({_interval(study, contrast.test)}, {probability(contrast.corrected_p)})"
+    size = f"{_signed(study, contrast.estimate)} {study.unit}"
+    return f"{size} ({_interval(study, contrast)}, {probability(contrast.corrected_p)})"
 
 
 # The sentence, in plain words, without a number
@@ -152,7 +143,7 @@ def _sentence(evidence: Evidence, primary: str, contrast: trials.Contrast | None
 
 def _beside_control(evidence: Evidence, method: str) -> str:
     """Say whether a gain is more than a learning rate's; only its own control can tell."""
-    name, contrast = evidence.plan.control_of(method), evidence.overall[method].control
+    name, contrast = evidence.plan.control_of(method), evidence.table.rows[method].control
     if contrast is None or name is None:
         return ""
     own = "its control " if evidence.plan.methods[name].matches == method else ""
@@ -168,7 +159,7 @@ def _beside_control(evidence: Evidence, method: str) -> str:
 
 def _numbers(evidence: Evidence, primary: str, contrast: trials.Contrast) -> Iterator[str]:
     """Yield the differences, and what could have been seen."""
-    study, plain, test = evidence.telling, evidence.plan.baseline, _TESTS[contrast.test.test]
+    study, plain, test = evidence.telling, evidence.plan.baseline, _TESTS[contrast.test]
     if not contrast.of_methods:
         yield (
             f"The one model of {primary} is {_measured(study, contrast)} from that of {plain}, "
@@ -178,7 +169,7 @@ def _numbers(evidence: Evidence, primary: str, contrast: trials.Contrast) -> Ite
     where = f" on {contrast.corpora} corpora" if contrast.corpora > 1 else ""
     tested = f"{len(evidence.plan.seeds)} seeds{where}, {test}"
     line = f"{_measured(study, contrast)} against {plain} ({tested})."
-    if (control := evidence.overall[primary].control) is not None:
+    if (control := evidence.table.rows[primary].control) is not None:
         yield line
         line = f"{_measured(study, control)} against {evidence.plan.control_of(primary)}."
     yield line + _step_size(evidence, study.row(primary), contrast)
@@ -189,7 +180,7 @@ def _numbers(evidence: Evidence, primary: str, contrast: trials.Contrast) -> Ite
             f"true effects vary by {amount(study, likely.between)} between corpora."
         )
     if not contrast.alike:
-        effect = f"{amount(study, contrast.test.minimum_detectable_effect)} {study.unit}"
+        effect = f"{amount(study, contrast.minimum_detectable_effect)} {study.unit}"
         said = f"Minimum detectable effect: {effect}, which 4 such trials of 5 would find."
         yield f"{said} {needed(evidence)}".rstrip()
 
@@ -245,7 +236,7 @@ def _others(evidence: Evidence, study: Study) -> Iterator[str]:
     """Yield what else may be claimed, over all corpora."""
     for kind, verb in (("better", "is beaten by"), ("worse", "is better than")):
         claims = []
-        for method, row in evidence.overall.items():
+        for method, row in evidence.table.rows.items():
             known, one = study.row(method), row.baseline
             if known and known.role == "method" and method != evidence.plan.primary and one:
                 weighs = "" if known.weighs else "; it weighs no samples"
@@ -258,7 +249,7 @@ def _others(evidence: Evidence, study: Study) -> Iterator[str]:
 def _caveats(study: Study, primary: str, where: str) -> Iterator[str]:
     """Yield what else a difference may be on a corpus, and how weak a treatment was."""
     for row in study.rows:
-        for seed, fault in list(row.cell.faults.items())[:1]:
+        for seed, fault in list(row.faults.items())[:1]:
             yield f"Nothing is claimed of {row.method}{where}: {fault} (seed {seed})."
     plain, ours = study.baseline, study.row(primary)
     if study.near_zero(plain):
@@ -275,8 +266,8 @@ def _caveats(study: Study, primary: str, where: str) -> Iterator[str]:
     if spread is not None and spread < WEAK:
         varied = f"weights of {primary} vary by {spread:.1%} of their mean"
         yield f"The treatment was weak{where}: {varied}."
-    best, contrast = max(study.candidates, key=lambda pair: study.gain(pair[1].difference))
-    if not best.weighs and study.gain(contrast.difference) > 0 and not contrast.claimed:
+    best, contrast = max(study.candidates, key=lambda pair: study.gain(pair[1].estimate))
+    if not best.weighs and study.gain(contrast.estimate) > 0 and not contrast.claimed:
         rival = f"{best.method}, which weighs no samples"
         yield f"Most is gained{where} by {rival}: {_measured(study, contrast)}, not claimed."
 
@@ -301,11 +292,11 @@ def _weak(study: Study, where: str) -> Iterator[str]:
 
 
 def _scored(row: Row) -> str:
-    return f"{row.cell.mean or 0.0:.2f}"
+    return f"{row.mean or 0.0:.2f}"
 
 
 def _unlearnt(studies: Sequence[Study]) -> str:
-    if any(row.cell.faults for study in studies for row in study.rows):
+    if any(row.faults for study in studies for row in study.rows):
         return "There is no answer: the outputs are empty, constant or endless repetitions."
     return f"There is no answer: {studies[0].unit} is too near 0 to tell methods apart."
 
@@ -315,7 +306,7 @@ def _why_silent(study: Study) -> list[str]:
     faults = [
         f"{row.method}, seed {seed}: {fault}."
         for row in study.rows
-        for seed, fault in list(row.cell.faults.items())[:1]
+        for seed, fault in list(row.faults.items())[:1]
     ]
     advice = f"{metrics.ADVICE[0].upper()}{metrics.ADVICE[1:]}."
     if faults:
@@ -331,7 +322,7 @@ def _why_silent(study: Study) -> list[str]:
 
 
 def _by_characters(evidence: Evidence) -> Iterator[Command]:
-    if evidence.plan.metric.startswith("bleu"):
+    if evidence.studies[0].metric.of_phrases:
         yield Command("Compare by characters instead", _again(evidence, "metric", "chrf"))
 
 
@@ -351,8 +342,9 @@ def _more_seeds(evidence: Evidence, contrast: trials.Contrast) -> Iterator[Comma
 
 def _again(evidence: Evidence, key: str, value: str) -> str:
     """Return the command of a trial with another value of a key."""
-    command = re.sub(rf" '?{key}=\S+", "", evidence.trial.command or COMMAND)
-    return f"{command} {key}={value}"
+    given = shlex.split(evidence.trial.command or COMMAND)
+    kept = [one for one in given if one.partition("=")[0] != key]
+    return f"{shlex.join(kept)} {key}={value}"
 
 
 # What is missing
@@ -377,13 +369,13 @@ def _nothing(studies: Sequence[Study]) -> str:
     rows = [row for study in studies for row in study.rows]
     methods = [row for row in rows if row.role == "method"]
     plain = studies[0].baseline.method
-    if not any(row.cell.values for row in rows):
+    if not any(row.values for row in rows):
         failed = any(row.failures for row in rows)
         return "There is no answer: " + ("the runs failed." if failed else "no run is done yet.")
     if not methods:
         only = "the only method" if len(rows) == len(studies) else "alone with controls"
         return f"There is nothing to compare with: {plain} is {only}."
-    if not any(study.baseline.cell.values for study in studies):
+    if not any(study.baseline.values for study in studies):
         return f"There is no answer yet: {plain}, with which all is compared, has no result."
     if not studies[0].metric.additive:
         return (

@@ -75,11 +75,11 @@ def table(evidence: Evidence, study: Study) -> Table | None:
     }
     for one in spent:
         row = one.row
-        done = "" if row.whole else f"{len(row.cell.values)} of {seeds} seeds"
+        done = "" if row.whole else f"{len(row.values)} of {seeds} seeds"
         numbers = ["" if one.times is None else f"{one.times:.2f}", f"{one.cost.total.samples:,}"]
         numbers += ["" if one.samples is None else f"{one.samples:.2f}"]
         numbers += [_seconds(getattr(one.cost, part).seconds) for part in parts]
-        cells = [noted(_seconds(one.seconds), done), *map(Cell, numbers)]
+        cells = [noted(Cell(_seconds(one.seconds)), done), *map(Cell, numbers)]
         lines.append(Line(name=row.method, style=row.style, cells=cells))
     head = ["Method", "seconds in all", f"time / {plain}", "samples in all", f"samples / {plain}"]
     head += parts.values()
@@ -112,7 +112,7 @@ def _legend(evidence: Evidence, study: Study, spent: Sequence[Known]) -> Iterato
 def figure(evidence: Evidence, study: Study) -> list[charts.Panel]:
     """Draw quality against total time, a point per method; nothing where there are not two."""
     whole = [one for one in known(evidence, study) if one.row.whole]
-    spent = [one for one in whole if one.row.cell.mean is not None]
+    spent = [one for one in whole if one.row.mean is not None]
     if len(spent) < 2:
         return []
     spent.sort(key=lambda one: (one.seconds, one.row.method))
@@ -127,21 +127,21 @@ def figure(evidence: Evidence, study: Study) -> list[charts.Panel]:
             y_name=study.unit,
             x=x,
             ticks=ticks,
-            level=study.baseline.cell.mean,
+            level=study.baseline.mean,
         )
     ]
 
 
 def _point(study: Study, one: Known, place: float) -> charts.Series:
     row, contrast = one.row, one.row.baseline
-    mean, plain = row.cell.mean or 0.0, study.baseline.cell.mean or 0.0
+    mean, plain = row.mean or 0.0, study.baseline.mean or 0.0
     return charts.Series(
         style=row.style,
         name=row.method,
         x=[place],
         y=[mean],
-        low=[plain + contrast.test.low] if contrast else (),
-        high=[plain + contrast.test.high] if contrast else (),
+        low=[plain + contrast.low] if contrast else (),
+        high=[plain + contrast.high] if contrast else (),
         form="point",
         claimed=contrast is not None and study.verdict(contrast) != "open",
         said=f"{row.method}: {mean:.2f} {study.unit}, {duration(one.seconds)}",

@@ -49,16 +49,13 @@ class Treatment:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Row:
-    """A method on one corpus."""
+class Row(trials.Cell):
+    """A method on one corpus, with what it is there for and what its treatment was."""
 
     method: str
     style: str
     """class that colours it"""
     role: Role
-    cell: trials.Cell
-    records: Mapping[int, trials.Record]
-    """seed -> what a run that is done has left"""
     weighs: bool
     """whether it gives samples weights of their own, or of their batch"""
     matched: bool
@@ -70,21 +67,6 @@ class Row:
     treatment: Treatment
 
     @property
-    def baseline(self) -> trials.Contrast | None:
-        """How it compares with the baseline."""
-        return self.cell.baseline
-
-    @property
-    def control(self) -> trials.Contrast | None:
-        """How it compares with its control."""
-        return self.cell.control
-
-    @property
-    def failures(self) -> tuple[str, ...]:
-        """What went wrong, seed by seed."""
-        return tuple(f"seed {seed}: {failure}" for seed, failure in self.cell.failures.items())
-
-    @property
     def weighted_term(self) -> int | None:
         """Which term of its objective weighs its samples."""
         terms = (record.weighted_term for record in self.records.values())
@@ -93,7 +75,7 @@ class Row:
     @property
     def whole(self) -> bool:
         """Whether every run of it is done."""
-        return bool(self.cell.values) and not self.cell.failures and not self.waiting
+        return bool(self.values) and not self.failures and not self.waiting
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,13 +104,13 @@ class Study:
 
     def near_zero(self, row: Row) -> bool:
         """Whether a method's score is so near 0 that it says nothing."""
-        return metrics.near_zero(self.metric.name, row.cell.mean)
+        return metrics.near_zero(self.metric.name, row.mean)
 
     @property
     def silent(self) -> bool:
         """Whether all that is compared has learnt too little to be compared."""
         rows = [self.baseline, *(row for row, _ in self.candidates)]
-        return all(map(self.near_zero, rows)) or all(row.cell.faults for row in rows)
+        return all(map(self.near_zero, rows)) or all(row.faults for row in rows)
 
     @property
     def watched(self) -> bool:
@@ -145,7 +127,7 @@ class Study:
     @property
     def digits(self) -> int:
         """How many decimals its scores are shown with."""
-        means = [row.cell.mean for row in self.rows if row.cell.mean is not None]
+        means = [row.mean for row in self.rows if row.mean is not None]
         return digits_of(max(map(abs, means), default=1.0))
 
     def gain(self, difference: float) -> float:
@@ -156,7 +138,7 @@ class Study:
         """Say whether a difference may be claimed, and in which direction."""
         if not contrast.claimed or self.silent:
             return "open"
-        return "better" if self.gain(contrast.difference) > 0 else "worse"
+        return "better" if self.gain(contrast.estimate) > 0 else "worse"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -184,11 +166,6 @@ class Evidence:
     def plan(self) -> trials.Plan:
         """What was to be done."""
         return self.trial.plan
-
-    @property
-    def overall(self) -> dict[str, trials.Row]:
-        """Method -> how it compares over all corpora."""
-        return {row.method: row for row in self.table.rows}
 
     @property
     def records(self) -> list[trials.Record]:
@@ -262,23 +239,19 @@ def _study(
     trial: trials.Trial, table: trials.Table, colours: Mapping[str, str], corpus: str
 ) -> Study:
     plan = trial.plan
-    records: dict[str, dict[int, trials.Record]] = {method: {} for method in plan.methods}
-    for entry in trial.entries:
-        if entry.corpus == corpus and entry.record is not None:
-            records[entry.method][entry.seed] = entry.record
-    cells = {row.method: row.cells[corpus] for row in table.rows}
+    cells = {method: row.cells[corpus] for method, row in table.rows.items()}
+    plain = cells[plan.baseline]
     rows = [
         Row(
+            **vars(cell),
             method=method,
             style=colours[method],
             role=role(plan, method),
-            cell=cell,
-            records=records[method],
-            weighs=any(record.weighted_term is not None for record in records[method].values()),
+            weighs=any(record.weighted_term is not None for record in cell.records.values()),
             matched=plan.methods[cell.control_name or method].matches == method,
-            besides=_besides(records[method].values(), records[plan.baseline].values()),
-            waiting=len(plan.seeds) - len({*records[method], *cell.failures}),
-            treatment=treatment_of(list(records[method].values())),
+            besides=_besides(cell.records.values(), plain.records.values()),
+            waiting=len(plan.seeds) - len({*cell.records, *cell.failures}),
+            treatment=treatment_of(list(cell.records.values())),
         )
         for method, cell in cells.items()
     ]

@@ -69,9 +69,7 @@ def marked(hypothesis: str, reference: str) -> list[Piece]:
     words = [place for place, token in enumerate(tokens) if not token.isspace()]
     others = [token for token in _tokens().findall(shortened(reference)) if not token.isspace()]
     matcher = difflib.SequenceMatcher(None, others, [tokens[k] for k in words], autojunk=False)
-    same = [True] * len(tokens)
-    for place in words:
-        same[place] = False
+    same = [token.isspace() for token in tokens]
     for block in matcher.get_matching_blocks():
         for place in words[block.b : block.b + block.size]:
             same[place] = True

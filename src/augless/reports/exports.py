@@ -136,7 +136,7 @@ def summary(evidence: Evidence) -> dict[str, Any]:
         } | {method: {"scores": _scores(evidence, study, method)} for method in plan.published_only}
     overall = {
         method: {side: _overall(evidence, getattr(row, side)) for side in SIDES}
-        for method, row in evidence.overall.items()
+        for method, row in evidence.table.rows.items()
     }
     whole = {
         "title": plan.title,
@@ -158,21 +158,21 @@ def summary(evidence: Evidence) -> dict[str, Any]:
 
 
 def _values(evidence: Evidence, study: Study, row: Row) -> dict[str, Any]:
-    cell, control = row.cell, {"name": row.cell.control_name, "matches": row.matched}
+    control = {"name": row.control_name, "matches": row.matched}
     return {
-        "mean": cell.mean,
-        "deviation": cell.deviation,
-        "seeds": {str(seed): value for seed, value in cell.values.items()},
+        "mean": row.mean,
+        "deviation": row.deviation,
+        "seeds": {str(seed): value for seed, value in row.values.items()},
         "scores": _scores(evidence, study, row.method),
         "baseline": _compared(study, row.baseline),
-        "control": control | (_compared(study, row.control) or {}) if cell.control_name else None,
+        "control": control | (_compared(study, row.control) or {}) if row.control_name else None,
         "published": evidence.plan.published(row.method, study.corpus),
-        "seconds": cell.seconds,
+        "seconds": row.seconds,
         "tuning_seconds": tables.tuned(evidence, study.corpus).get(row.method),
-        "samples": cell.samples,
+        "samples": row.samples,
         "treatment": dataclasses.asdict(row.treatment) if row.treatment.known else None,
-        "faults": {str(seed): fault for seed, fault in cell.faults.items()},
-        "failures": {str(seed): str(why) for seed, why in cell.failures.items()},
+        "faults": {str(seed): fault for seed, fault in row.faults.items()},
+        "failures": {str(seed): str(why) for seed, why in row.failures.items()},
         "tuning_failures": evidence.trial.tuning_failures(row.method, study.corpus),
     }
 
@@ -188,7 +188,7 @@ def _cost(spent: costs.Known | None) -> dict[str, Any] | None:
 def _scores(evidence: Evidence, study: Study, method: str) -> dict[str, Any]:
     row, known = study.row(method), {}
     for metric in evidence.plan.metrics:
-        mean, deviation = row.cell.scores.get(metric, (None, None)) if row else (None, None)
+        mean, deviation = row.scores.get(metric, (None, None)) if row else (None, None)
         printed = evidence.plan.published(method, study.corpus, metric)
         records = row.records.items() if row else ()
         seeds = {str(seed): record.value("test", metric) for seed, record in records}
@@ -199,8 +199,8 @@ def _scores(evidence: Evidence, study: Study, method: str) -> dict[str, Any]:
 def _compared(study: Study, contrast: trials.Contrast | None) -> dict[str, Any] | None:
     if contrast is None:
         return None
-    values = vars(contrast.test) | {
-        "difference": contrast.difference,
+    values = vars(contrast) | {
+        "difference": contrast.estimate,
         "claimed": study.verdict(contrast) != "open",
     }
     return {name: values[name] for name in _COMPARED}

@@ -26,8 +26,8 @@ def differences(study: Study) -> list[Panel]:
     """Draw how far each method is from the baseline, and from its control, on one corpus."""
     drawn: dict[str, list[charts.Effect]] = {}
     for side in summary.SIDES:
-        rows = [(row, one) for row in study.rows if (one := getattr(row.cell, side)) is not None]
-        controls = {row.cell.control_name or "" for row, _ in rows}
+        rows = [(row, one) for row in study.rows if (one := getattr(row, side)) is not None]
+        controls = {row.control_name or "" for row, _ in rows}
         control = controls.pop() if len(controls) == 1 else "its control"
         other = study.baseline.method if side == "baseline" else control
         if rows:
@@ -40,9 +40,9 @@ def differences(study: Study) -> list[Panel]:
 def forest(evidence: Evidence) -> list[Panel]:
     """Draw the effect of every method on every corpus, and over all of them; the primary first."""
     plan, panels = evidence.plan, []
-    methods = sorted(evidence.overall, key=lambda method: method != plan.primary)
+    methods = sorted(evidence.table.rows, key=lambda method: method != plan.primary)
     for method in methods:
-        whole = evidence.overall[method].baseline
+        whole = evidence.table.rows[method].baseline
         if whole is None or whole.corpora < 2:
             continue
         effects = [
@@ -51,7 +51,7 @@ def forest(evidence: Evidence) -> list[Panel]:
             if (row := study.row(method)) is not None and row.baseline is not None
         ]
         style, mark = evidence.styles[method], MARKS[evidence.verdict(whole)]
-        effects.append(charts.Effect(style, f"mean of {whole.corpora}", whole.test, mark))
+        effects.append(charts.Effect(style, f"mean of {whole.corpora}", whole, mark))
         if whole.likely is not None:
             effects.append(charts.Effect(style, "others like these", whole.likely.mean, ""))
         title = f"{method}: {evidence.studies[0].unit}, difference from {plan.baseline}"
@@ -60,7 +60,7 @@ def forest(evidence: Evidence) -> list[Panel]:
 
 
 def _effect(study: Study, row: Row, name: str, one: trials.Contrast) -> charts.Effect:
-    return charts.Effect(row.style, name, one.test, MARKS[study.verdict(one)], one.seeds)
+    return charts.Effect(row.style, name, one, MARKS[study.verdict(one)], one.seeds)
 
 
 # Training
@@ -121,9 +121,9 @@ def sweep(plan: trials.Plan, study: Study) -> list[Panel]:
     series: dict[str, dict[float, list[float]]] = {}
     for row in study.rows:
         method = plan.methods[row.method]
-        if method.series is not None and method.at is not None and row.cell.values:
-            series.setdefault(method.series, {})[method.at] = [*row.cell.values.values()]
-    panels, level = [], study.baseline.cell.mean
+        if method.series is not None and method.at is not None and row.values:
+            series.setdefault(method.series, {})[method.at] = [*row.values.values()]
+    panels, level = [], study.baseline.mean
     for k, (name, points) in enumerate(series.items()):
         places = sorted(points)
         values = [points[at] for at in places]

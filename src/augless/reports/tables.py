@@ -11,19 +11,30 @@ from augless.reports import answers, words
 from augless.reports.evidence import MARKS, Evidence, Row, Study, Verdict, digits_of, metric_name
 
 _IN_BRACKETS = "; in brackets what the paper has"
+_PAPER = 5  # the column of the main table with what the paper has
 
 
 @dataclass(frozen=True)
 class Cell:
     """What stands at a place of a table; nothing where nothing is known."""
 
-    text: str = ""
+    value: str = ""
     kind: Verdict = "open"
     """of a claim, which colours it"""
     small: tuple[str, ...] = ()
     """shown below it on the page; where there is no page, below the table"""
     line: str = ""
     """all of it on one line, where that is said in the table itself"""
+    deviation: str = ""
+    """over seeds"""
+    mark: str = ""
+    """of a claim"""
+
+    @property
+    def text(self) -> str:
+        """All of it but what is small."""
+        spread = f"± {self.deviation}" if self.deviation else ""
+        return " ".join(filter(None, (self.value, spread, self.mark)))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,7 +91,7 @@ class Table:
 def results(evidence: Evidence, study: Study) -> Table:
     """Make the main table of a corpus; rows that only the paper has come last."""
     plan = evidence.plan
-    controls = {row.cell.control_name for row in study.rows if row.control}
+    controls = {row.control_name for row in study.rows if row.control}
     head = [
         "Method",
         study.unit,
@@ -95,64 +106,65 @@ def results(evidence: Evidence, study: Study) -> Table:
     lines = [_line(evidence, study, row, len(controls) > 1) for row in study.rows]
     for method in plan.published_only:
         if shown := published(evidence, study, method, plan.metric):
-            cells = [Cell(shown if name == "in the paper" else "") for name in head[1:]]
+            cells = [Cell(shown if place == _PAPER else "") for place in range(1, len(head))]
             only = "in the paper only"
             lines.append(Line(name=method, style="paper", small=only, cells=cells))
-    table = Table(title=study.corpus, head=head, lines=lines, legend="").without_empty(2)
-    legend = _legend(evidence, study, "seconds" in table.head)
-    return replace(table, legend=" ".join(filter(None, legend)))
+    legend = " ".join(filter(None, _legend(evidence, study)))
+    table = Table(title=study.corpus, head=head, lines=lines, legend=legend)
+    return table.without_empty(2)
 
 
 def _line(evidence: Evidence, study: Study, row: Row, several: bool) -> Line:
     """Lay out a method; of several controls each difference says which."""
-    cell, digits, seeds = row.cell, study.digits, len(evidence.plan.seeds)
+    digits, seeds = study.digits, len(evidence.plan.seeds)
     control = delta(study, row.control, digits)
     if row.control and several:
-        control = replace(control, small=(f"from {cell.control_name}", *control.small))
-    failed = Cell("failed", "worse") if cell.mean is None and row.failures else None
+        control = replace(control, small=(f"from {row.control_name}", *control.small))
+    failed = Cell("failed", "worse") if row.mean is None and row.failures else None
+    failures = (f"seed {seed}: {failure}" for seed, failure in row.failures.items())
     return Line(
         name=row.method,
         style=row.style,
         cells=[
-            failed or Cell(scored(cell.mean, cell.deviation, digits)),
+            failed or scored(row.mean, row.deviation, digits),
             delta(study, row.baseline, digits),
             control,
             Cell(_detectable(row.baseline, digits)),
             Cell(published(evidence, study, row.method, study.metric.name)),
-            Cell("" if cell.seconds is None else f"{cell.seconds:,.0f}"),
-            Cell("" if cell.samples is None else f"{cell.samples:,.0f}"),
-            Cell(f"{len(cell.values)} of {seeds}"),
+            Cell("" if row.seconds is None else f"{row.seconds:,.0f}"),
+            Cell("" if row.samples is None else f"{row.samples:,.0f}"),
+            Cell(f"{len(row.values)} of {seeds}"),
         ],
-        remarks=(*row.failures, *evidence.trial.tuning_failures(row.method, study.corpus)),
+        remarks=(*failures, *evidence.trial.tuning_failures(row.method, study.corpus)),
     )
 
 
 def _detectable(contrast: trials.Contrast | None, digits: int) -> str:
     if contrast is None or contrast.alike or not contrast.of_methods:
         return ""
-    return words.fixed(contrast.test.minimum_detectable_effect, digits)
+    return words.fixed(contrast.minimum_detectable_effect, digits)
 
 
-def scored(mean: float | None, deviation: float | None, digits: int) -> str:
+def scored(mean: float | None, deviation: float | None, digits: int, mark: str = "") -> Cell:
     """Write a mean with its deviation, as far as they are known."""
-    spread = "" if deviation is None else f" ± {words.fixed(deviation, digits)}"
-    return f"{words.fixed(mean, digits)}{spread}"
+    return Cell(words.fixed(mean, digits), deviation=words.fixed(deviation, digits), mark=mark)
 
 
 def delta(where: Study | Evidence, contrast: trials.Contrast | None, digits: int) -> Cell:
     """Write a difference with the mark of a claim; its interval and its p are small."""
     if contrast is None:
         return Cell()
-    kind, test = where.verdict(contrast), contrast.test
-    small = [words.interval(test.low, test.high, digits), words.probability(contrast.corrected_p)]
+    kind = where.verdict(contrast)
+    small = [words.interval(contrast.low, contrast.high, digits)]
+    small += [words.probability(contrast.corrected_p)]
     small += ["degenerate outputs"] if contrast.fault else []
-    text = f"{words.signed(contrast.difference, digits)} {MARKS[kind]}".rstrip()
-    return Cell(text, kind, tuple(small))
+    value = words.signed(contrast.estimate, digits)
+    return Cell(value, kind, tuple(small), mark=MARKS[kind])
 
 
 def published(evidence: Evidence, study: Study, method: str, metric: str) -> str:
     """Write the paper's number, if it has one, with as many digits as it prints of a metric."""
-    digits = 3 if "distinct" in metric else 2
+    digits = 2 if metrics.METRICS[metric].largest > 1 else 3
     return words.fixed(evidence.plan.published(method, study.corpus, metric), digits)
 
 
@@ -163,12 +175,12 @@ def tuned(evidence: Evidence, corpus: str) -> dict[str, float]:
     return {method: spent for method, spent in seconds.items() if spent}
 
 
-def _legend(evidence: Evidence, study: Study, timed: bool) -> Iterator[str]:
+def _legend(evidence: Evidence, study: Study) -> Iterator[str]:
     """Yield how to read the table of a corpus."""
     yield f"{study.unit} on the test set, {_over(evidence)}."
     yield _marks(evidence)
     yield answers.needed(evidence, study.corpus)
-    if timed:
+    if any(row.seconds is not None for row in study.rows):
         yield "Seconds are of training alone, without tuning, and of runs side by side:"
         yield "a rough figure."
         spent = tuned(evidence, study.corpus).items()
@@ -218,24 +230,25 @@ def _brief(evidence: Evidence, study: Study, method: str) -> Cell:
     """Write what a method scored on a corpus, and whether that is better."""
     row, paper = study.row(method), published(evidence, study, method, study.metric.name)
     if row is None:
-        return noted("", "", paper)
+        return noted(Cell(), "", paper)
     kind: Verdict = study.verdict(row.baseline) if row.baseline else "open"
-    score = words.fixed(row.cell.mean, study.digits) or ("failed" if row.failures else "")
-    done, asked = len(row.cell.values), len(evidence.plan.seeds)
-    partial = f"{done} of {asked} seeds" if row.cell.mean is not None and done < asked else ""
-    return noted(f"{score} {MARKS[kind]}".rstrip(), partial, paper, kind)
+    score = words.fixed(row.mean, study.digits) or ("failed" if row.failures else "")
+    done, asked = len(row.values), len(evidence.plan.seeds)
+    partial = f"{done} of {asked} seeds" if row.mean is not None and done < asked else ""
+    return noted(Cell(score, kind, mark=MARKS[kind]), partial, paper)
 
 
-def noted(text: str, seeds: str, paper: str = "", kind: Verdict = "open") -> Cell:
-    """Write a score with how many seeds are done, if not all, and with what the paper has."""
+def noted(cell: Cell, seeds: str, paper: str = "") -> Cell:
+    """Add how many seeds are done, if not all, and what the paper has."""
     paper = f"({paper})" if paper else ""
-    line = (text, f"[{seeds}]" if seeds else "", paper)
-    return Cell(text, kind, tuple(filter(None, (seeds, paper))), " ".join(filter(None, line)))
+    line = (cell.text, f"[{seeds}]" if seeds else "", paper)
+    small = tuple(filter(None, (seeds, paper)))
+    return replace(cell, small=small, line=" ".join(filter(None, line)))
 
 
 def _overall(evidence: Evidence, method: str) -> Cell:
     """Write a difference over all corpora."""
-    row = evidence.overall.get(method)
+    row = evidence.table.rows.get(method)
     if row is None or row.baseline is None or row.baseline.corpora < 2:
         return Cell()
     digits = max(study.digits for study in evidence.studies)
@@ -246,15 +259,15 @@ def _overall(evidence: Evidence, method: str) -> Cell:
 def scores(evidence: Evidence, study: Study) -> Table | None:
     """Make a table of all metrics, if there are several."""
     plan, lines = evidence.plan, []
-    names = [name for name in plan.metrics if any(name in row.cell.scores for row in study.rows)]
+    names = [name for name in plan.metrics if any(name in row.scores for row in study.rows)]
     if len(names) < 2:
         return None
     for method, style in _all_methods(evidence).items():
         row, cells = study.row(method), []
         for name in names:
-            mean, deviation = row.cell.scores.get(name, (None, None)) if row else (None, None)
-            text = scored(mean, deviation, digits_of(mean or 0.0))
-            cells.append(noted(text, "", published(evidence, study, method, name)))
+            mean, deviation = row.scores.get(name, (None, None)) if row else (None, None)
+            cell = scored(mean, deviation, digits_of(mean or 0.0))
+            cells.append(noted(cell, "", published(evidence, study, method, name)))
         if row or any(cell.line for cell in cells):
             lines.append(Line(name=method, style=style, cells=cells))
     said = f"All scores on the test set, {_over(evidence)}"

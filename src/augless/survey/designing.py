@@ -1,7 +1,7 @@
 """What is rated, by whom and in which order: drawn from a seed, fixed before the first rating.
 
 An *item* is a source with what every system made of it. A *task* is one text to rate: what a system
-wrote, what a person wrote (the hidden reference), a text that was spoilt on purpose, or one whose
+wrote, what a person wrote (the hidden reference), a text that was degraded on purpose, or one whose
 right rating is known (gold). An annotator's *order* lists tasks by number; a task that is in it
 twice is a repeated one.
 
@@ -196,7 +196,7 @@ class Options:
     repeats: int = 0
     """texts that every annotator is shown again"""
     degraded: int = 0
-    """texts that were spoilt, to catch those who do not read"""
+    """texts that were degraded, to catch those who do not read"""
     gold: tuple[Gold, ...] = ()
     labels: tuple[str, str] = ("Source", "Text")
     languages: tuple[str, str] = ("", "")
@@ -232,8 +232,9 @@ def design(
     tasks = [
         task for number, k in enumerate(drawn) for task in _written(number, k, [*whole.values()])
     ]
-    spoilt = _spoilt(tasks, [lines[k] for lines in [*whole.values()][-1:] for k in drawn], options)
-    tasks += spoilt
+    last = [lines[k] for lines in [*whole.values()][-1:] for k in drawn]
+    degraded = _degraded(tasks, last, options)
+    tasks += degraded
     for gold in options.gold:
         tasks.append(Task("gold", len(items), gold.text, (), dict(gold.scores)))
         items.append(Item(0, gold.source))
@@ -370,19 +371,19 @@ def _written(number: int, line: int, systems: Sequence[Sequence[str]]) -> Iterat
         yield Task("system", number, text, tuple(who))
 
 
-def _spoilt(tasks: Sequence[Task], texts: Sequence[str], options: Options) -> list[Task]:
+def _degraded(tasks: Sequence[Task], texts: Sequence[str], options: Options) -> list[Task]:
     """Make texts that are bad on every scale: the words of another item, shuffled."""
     chance = random.Random(f"{options.seed} degraded")
     known = {(task.item, task.text) for task in tasks}
-    spoilt = []
+    degraded = []
     for number in chance.sample(range(len(texts)), options.degraded):
         donors = [k for k in range(len(texts)) if k != number] or [number]
         # Long ones first: of three words any order may do.
         donor = max(chance.sample(donors, min(5, len(donors))), key=lambda k: len(texts[k]))
         text = shuffled(texts[donor], chance)
         if text.strip() and (number, text) not in known:  # else no text, or one that is not bad
-            spoilt.append(Task("degraded", number, text))
-    return spoilt
+            degraded.append(Task("degraded", number, text))
+    return degraded
 
 
 def shuffled(text: str, chance: random.Random) -> str:
@@ -411,16 +412,16 @@ def _order(
 ) -> list[int]:
     """Order the tasks for one annotator."""
     by_system: dict[tuple[int, int], int] = {}
-    spoilt: dict[int, list[int]] = {}
+    degraded: dict[int, list[int]] = {}
     blocks = []
     for number, task in enumerate(tasks):
         by_system |= {(task.item, system): number for system in task.systems}
         if task.kind == "degraded":
-            spoilt.setdefault(task.item, []).append(number)
+            degraded.setdefault(task.item, []).append(number)
     rows = _rows(systems, chance)
     for item in chance.sample(range(options.items), options.items):
         block = list(dict.fromkeys(by_system[item, system] for system in next(rows)))
-        for number in spoilt.get(item, ()):
+        for number in degraded.get(item, ()):
             block.insert(chance.randint(0, len(block)), number)
         blocks.append(block)
     # What is shown again comes from the first third and goes into the last.

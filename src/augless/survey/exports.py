@@ -240,7 +240,7 @@ def _raters(tally: Tally) -> list[list[str]]:
     ]
     for one in tally.raters:
         checks = (one.consistency, one.gold, one.degraded)
-        flags = [flag.partition(":")[0] for flag in one.flags]
+        flags = [flag.what for flag in one.flags]
         if one.name in tally.without:
             flags = ["left out"]
         rows.append(
@@ -346,7 +346,7 @@ def summary(tally: Tally) -> dict[str, Any]:
                 "self_kappa": one.self_kappa,
                 "gold": _share(one.gold),
                 "degraded": _share(one.degraded),
-                "flags": list(one.flags),
+                "flags": list(map(str, one.flags)),
                 "counts": one.name not in tally.without,
             }
             for one in tally.raters

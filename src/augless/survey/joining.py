@@ -83,8 +83,7 @@ def _automatic(study: Study, method: str) -> Cell:
     if row is None:
         return Cell()
     mark = MARKS[study.verdict(row.baseline)] if row.baseline else ""
-    score = tables.scored(row.cell.mean, row.cell.deviation, study.digits)
-    return Cell(f"{score} {mark}".rstrip())
+    return tables.scored(row.mean, row.deviation, study.digits, mark)
 
 
 def _rating(row: Row) -> Cell:
@@ -96,9 +95,9 @@ def _rating(row: Row) -> Cell:
         kind = "better" if row.difference.value > 0 else "worse"
     mean, mark = f"{row.mean.value:.2f}", MARKS[kind]
     if row.mean.low is None or row.mean.high is None:
-        return Cell(f"{mean} {mark}".rstrip(), kind)
+        return Cell(mean, kind, mark=mark)
     ends = f"{row.mean.low:.2f} to {row.mean.high:.2f}"
-    return Cell(f"{mean} {mark}".rstrip(), kind, (ends,), f"{mean} ({ends}) {mark}".rstrip())
+    return Cell(mean, kind, (ends,), f"{mean} ({ends}) {mark}".rstrip(), mark=mark)
 
 
 def _legend(evidence: Evidence, said: Tally) -> str:
@@ -164,7 +163,8 @@ def _scale(scored: Scored) -> dict[str, Any]:
                 "high": row.mean.high,
                 "count": row.mean.count,
                 "difference": apart.value if apart else None,
-                "p": apart.corrected_p if apart else None,
+                "p": apart.p if apart else None,
+                "corrected_p": apart.corrected_p if apart else None,
                 "claimed": row.claimed,
             }
     return {

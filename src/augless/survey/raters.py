@@ -45,6 +45,19 @@ class Share:
         return f"{self.hits}/{self.of}"
 
 
+@dataclass(frozen=True)
+class Flag:
+    """Why to look at an annotator's ratings again."""
+
+    what: str
+    """in a word or two"""
+    why: str
+
+    def __str__(self) -> str:
+        """Say both."""
+        return f"{self.what}: {self.why}"
+
+
 @dataclass(frozen=True, kw_only=True)
 class Rater:
     """An annotator, and how they rated."""
@@ -67,7 +80,7 @@ class Rater:
     """ratings within a point of the right one"""
     degraded: Share | None
     """ratings of degraded texts that are below the mean of the others"""
-    flags: tuple[str, ...] = ()
+    flags: tuple[Flag, ...] = ()
     """why to look at their ratings again"""
 
 
@@ -151,27 +164,30 @@ def _degraded(
     answers: Sequence[Answer],
     usual: Sequence[tuple[int, ...]],
 ) -> Share | None:
-    spoilt = [
+    degraded = [
         answer.scores
         for answer in answers
         if design.tasks[annotator.order[answer.place]].kind == "degraded"
     ]
-    if not spoilt or not usual:
+    if not degraded or not usual:
         return None
     own = [statistics.fmean(column) for column in zip(*usual, strict=True)]
-    below = [score < mean for scores in spoilt for score, mean in zip(scores, own, strict=True)]
+    below = [score < mean for scores in degraded for score, mean in zip(scores, own, strict=True)]
     return Share(hits=sum(below), of=len(below))
 
 
-def _flags(rater: Rater) -> Iterator[str]:
+def _flags(rater: Rater) -> Iterator[Flag]:
     """Say, in a few words each, why to look at an annotator's ratings again."""
     if rater.fast is not None and rater.fast > HASTY:
-        yield f"too fast: {rater.fast:.0%} of the answers came before the text can be read"
+        share = f"{rater.fast:.0%} of the answers came before the text can be read"
+        yield Flag("too fast", share)
     if rater.constant:
-        yield f"constant: nearly every {' and '.join(rater.constant)} rating is the same"
+        yield Flag("constant", f"nearly every {' and '.join(rater.constant)} rating is the same")
     if rater.gold is not None and rater.gold.value < SOUND:
-        yield f"gold: {rater.gold.written} ratings of gold texts are within a point"
+        yield Flag("gold", f"{rater.gold.written} ratings of gold texts are within a point")
     if rater.consistency is not None and rater.consistency.value < SOUND:
-        yield f"inconsistent: {rater.consistency.written} repeated ratings are within a point"
+        share = f"{rater.consistency.written} repeated ratings are within a point"
+        yield Flag("inconsistent", share)
     if rater.degraded is not None and rater.degraded.value < CAUGHT:
-        yield f"degraded: {rater.degraded.written} ratings of degraded texts are below the others"
+        share = f"{rater.degraded.written} ratings of degraded texts are below the others"
+        yield Flag("degraded", share)

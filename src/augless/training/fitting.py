@@ -17,6 +17,8 @@ from augless.training.saved import Span
 from augless.training.terms import Tally
 
 Validate = Callable[[models.Model], Mapping[str, float]]
+STAGE = "training"
+"""what progress is told of"""
 
 
 def fit(
@@ -59,16 +61,16 @@ def fit(
     with torch.random.fork_rng(devices=[]), session.saying_what_is_left():
         while not session.over:
             at = trainer.at
-            plan = settings.plan(trainer.pairs, trainer.seed, at.epoch)
-            while at.batch < len(plan):
-                trainer.step(plan[at.batch])
-                done = (at.epoch - 1) * len(plan) + at.batch
-                progress("training", done, settings.epochs * len(plan))
+            rows = settings.batch_rows(trainer.pairs, trainer.seed, at.epoch)
+            while at.batch < len(rows):
+                trainer.step(rows[at.batch])
+                done = (at.epoch - 1) * len(rows) + at.batch
+                progress(STAGE, done, settings.epochs * len(rows))
                 if trainer.recent.steps >= settings.log_every:
                     session.log_interval()
                 halt = halted()
                 # Before a validation, too: it may take long, and a killer may not wait.
-                if halt or at.step % settings.save_every == 0 or at.batch == len(plan):
+                if halt or at.step % settings.save_every == 0 or at.batch == len(rows):
                     session.save()
                 if halt:
                     return False

@@ -86,10 +86,10 @@ class Settings(Knobs):
     ] = 500
     keep: Annotated[int, "checkpoints that are kept", Within(1, 10_000)] = 2
 
-    def plan(self, pairs: data.Pairs, seed: int, epoch: int) -> list[NDArray[np.int64]]:
-        """Return the batches of an epoch."""
+    def batch_rows(self, pairs: data.Pairs, seed: int, epoch: int) -> list[NDArray[np.int64]]:
+        """Return which rows of the pairs are in which batch of an epoch."""
         by_tokens = self.batch_by == "tokens"
-        return data.plan(
+        return data.batch_rows(
             pairs,
             seed=seed,
             epoch=epoch,
@@ -119,7 +119,7 @@ class Trainer:
         self.parameters = dict(self.model.named_parameters())
         self.optimizer = settings.optimizer.build(self.parameters.values())
         self.criterion = Criterion(terms, settings.memory, ranks, seed)
-        self.steps = settings.epochs * len(settings.plan(pairs, seed, 1))
+        self.steps = settings.epochs * len(settings.batch_rows(pairs, seed, 1))
         """of the whole run, if it is not stopped early"""
         self.at = Position()
         self.recent, self.epoch = Span(), Span()
@@ -311,7 +311,7 @@ def nats(
     model.eval()
     loss = losses.CrossEntropy()
     nats = np.zeros(len(pairs))
-    for rows in data.plan(pairs, seed=0, epoch=0, tokens=tokens):  # by length: little padding
+    for rows in data.batch_rows(pairs, seed=0, epoch=0, tokens=tokens):  # by length: little padding
         batch = data.collate(pairs, rows).to(device)
         nats[rows] = loss(model(batch), batch).double().cpu().numpy()
     model.train(training)

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from augless import decoding, training
     from augless.recipes import following
 
-DONE = "done"
 WARM = 2
 """steps that are not timed: the first call loads things"""
 SENTENCES = 32
@@ -65,7 +64,7 @@ class Expected:
     share: float
     """of its training that is done already"""
     note: str = ""
-    """how far it is, `DONE` where there is a record, or why it cannot be run"""
+    """for a reader: how far it is, or why it cannot be run"""
 
 
 @dataclass(frozen=True)
@@ -108,11 +107,7 @@ def forecast(
     running.prepare(state, progress)
     clock = _Clock(state, device, progress)
     expected = [run for job in state.jobs() for run in clock.expected(job)]
-    for job in state.later():
-        for run in clock.expected(job, later=True):
-            # Which values it will have is not known yet.
-            unknown = dataclasses.replace(run.job, tried=())
-            expected.append(dataclasses.replace(run, job=unknown))
+    expected += [run for job in state.later() for run in clock.expected(job, later=True)]
     return Forecast(expected, jobs, clock.named)
 
 
@@ -139,7 +134,7 @@ class _Clock:
         """Return how long a run takes, with making pairs that no run before it has needed."""
         state, train = self._state, job if job.kind == "train" else job.needs[0]
         if state.done(job):
-            return Expected(job, 0.0, 1.0, DONE)
+            return Expected(job, 0.0, 1.0, "done")
         failure = state.failure(job) or self._measured(train).failure
         if failure is not None:
             return Expected(job, None, 0.0, str(failure))
@@ -211,13 +206,14 @@ class _Watch:
 def measure(job: Job, place: following.Place, folder: Path) -> Measured:
     """Train for some seconds and write a few sentences; or make pairs for some seconds."""
     from augless.recipes import following
+    from augless.training import fitting
 
     recipe, watch = job.resolved.recipe, _Watch()
     few = dataclasses.replace(place, progress=watch, stop=watch.enough)
     if job.kind == "train":
         plain = dataclasses.replace(job.resolved, recipe=dataclasses.replace(recipe, augment=None))
         following.train(plain, few, folder=folder / "run")
-        steps, step, total = watch.timed("training")
+        steps, step, total = watch.timed(fitting.STAGE)
         copies = 0 if recipe.augment is None else recipe.augment.copies
         writing = functools.partial(_writing, job, place)
         text_metric = recipe.training.metric not in ("loss", "perplexity")
@@ -225,7 +221,7 @@ def measure(job: Job, place: following.Place, folder: Path) -> Measured:
         return Measured(
             steps=steps,
             step=step,
-            fixed=watch.stages["training"][0][0] - watch.began,
+            fixed=watch.stages[fitting.STAGE][0][0] - watch.began,
             training=step * total * (1 + copies) + recipe.training.epochs * validation,
             decoding={split: writing(recipe.search, split) for split in ("valid", "test")},
         )

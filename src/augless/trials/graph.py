@@ -1,10 +1,11 @@
 """Jobs and what they need: a plan is a graph of them, of which more is known as scores come in.
 
 A job says its kind of work and which jobs have to be done before: a run is scored after it was
-trained, and trained after its corpus was prepared, or enlarged by made pairs. The runs of a method
-with hyper-parameters to choose are known when the runs that try them are done. What a job is called
-follows from its content (`state`), so that work which was done before, here or elsewhere, is
-recognised, and two methods that come to the same run share it.
+trained, and trained after its corpus was prepared, or enlarged by made pairs. A final run of a
+tuned method needs the job that chooses its hyper-parameters, and that one the scores of all runs
+that try some: so it is known what a final run is when it may begin. What a job is called follows
+from its content (`state`), so that work which was done before, here or elsewhere, is recognised,
+and two methods that come to the same run share it.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import dataclasses
 import functools
 import json
 import shlex
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -27,7 +28,7 @@ if TYPE_CHECKING:  # brings torch, which help does without
     from augless.recipes import Resolved
     from augless.recipes.following import Recipe
 
-Kind = Literal["prepare", "augment", "train", "score"]
+Kind = Literal["prepare", "augment", "train", "score", "choose"]
 Purpose = Literal["tune", "final"]
 
 _CORPUS = ("corpus", "text")  # the part of a recipe that decides the prepared corpus
@@ -59,7 +60,8 @@ class Job:
     purpose: Purpose = "final"
     tried: tuple[str, ...] = ()
     """those of the overrides that tuning chooses among"""
-    needs: tuple[Job, ...] = field(default=(), repr=False)
+    needs: tuple[Job, ...] = field(default=(), repr=False, compare=False)
+    """follows from the rest, and from what was chosen"""
     need: str = ""
     """the model that it is about, by the name that the recipe's augmenter gives it: one that has to
     be trained before pairs can be made; nothing where it is about the recipe itself"""
@@ -100,16 +102,20 @@ class Job:
             shown.append(override)
         return dataclasses.replace(self, overrides=tuple(shown)).command
 
-    def with_needs(self) -> Iterator[Job]:
-        """Yield all that has to be done before it, what is needed first, and itself."""
-        for need in self.needs:
-            yield from need.with_needs()
-        yield self
-
 
 def whole(jobs: Iterable[Job]) -> list[Job]:
     """List jobs and all that they need, what is needed first, each once."""
-    return list(dict.fromkeys(one for job in jobs for one in job.with_needs()))
+    listed: dict[Job, None] = {}
+
+    def add(job: Job) -> None:
+        if job not in listed:
+            for need in job.needs:
+                add(need)
+            listed[job] = None
+
+    for job in jobs:
+        add(job)
+    return [*listed]
 
 
 def run(
@@ -119,8 +125,9 @@ def run(
     seed: int,
     point: Mapping[str, Any],
     purpose: Purpose = "final",
+    choose: Job | None = None,
 ) -> Job:
-    """Return the job that scores a run of a method with what was chosen for it, and its needs."""
+    """Return the job that scores a run of a method with a combination of hyper-parameters."""
     entry, base = plan.methods[method], plan.recipes[corpus]
     overrides = [*written(plan.overrides), *written(base.overrides)]
     overrides += written(plan.methods[plan.source(method)].overrides) + written(point)
@@ -140,8 +147,17 @@ def run(
         purpose=purpose,
         tried=tuple(written(point)),
     )
-    train = dataclasses.replace(train, needs=(prepare, *_augment(train, prepare)))
+    needs = (prepare, *_augment(train, prepare), *((choose,) if choose else ()))
+    train = dataclasses.replace(train, needs=needs)
     return dataclasses.replace(train, kind="score", needs=(train,))
+
+
+def choose(tries: Sequence[Job]) -> Job:
+    """Return the job that chooses among the combinations that runs try.
+
+    Nobody has to do it: it is done when all of them have ended.
+    """
+    return dataclasses.replace(tries[0], kind="choose", tried=(), needs=tuple(tries))
 
 
 def _augment(train: Job, prepare: Job) -> list[Job]:

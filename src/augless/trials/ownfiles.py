@@ -16,27 +16,8 @@ from augless.trials import spelling
 from augless.trials.plans import KEYS, OWN, BadPlan, Plan, Space
 
 _RATE = "training.optimizer.rate"
-_WEIGHT = ("augment.w", [0.5, 1.0])
-_RIVALS: dict[str, tuple[dict[str, Any], str, list[float]]] = {
-    "masked-lm": ({"augment.name": "masked-lm"}, *_WEIGHT),
-    "back-translation": ({"augment.name": "back-translation"}, *_WEIGHT),
-    "round-trip": ({"augment.name": "round-trip"}, *_WEIGHT),
-    "word-edits": ({"augment.name": "word-edits"}, *_WEIGHT),
-    "r-drop": ({"terms.1.loss": "r-drop"}, "terms.1.scale", [1.0, 5.0]),
-    "word-dropout": ({}, "training.word_dropout", [0.1, 0.2]),
-    "focal": (
-        {
-            "terms.0.weighting": {"name": "focal", "normalise": "running-mean"},
-            # A whole sentence's probability is so small that all samples would weigh 1.
-            "terms.0.weighed_by": "loss-per-token",
-        },
-        "terms.0.weighting.gamma",
-        [0.5, 2.0],
-    ),
-}
-"""method -> what it sets, and what is tuned besides the learning rate. Label smoothing is not among
-them: it is suggested for all."""
-_FACTORS = [0.75, 1.0]
+_BACK = "back-translation"
+_RIVALS = ["masked-lm", _BACK, "word-edits", "r-drop", "word-dropout", "focal"]
 
 
 def own(
@@ -64,15 +45,17 @@ def own(
     corpus = {k: [str(Path(path).absolute()) for path in v] for k, v in files.items()}
     corpus["languages"] = [*languages]
     given = spelling.written({f"recipes.files.corpus.{k}": v for k, v in corpus.items()})
-    if rivals:
-        given += spelling.written(_rivals(quick, languages, round_trip))
-    elif round_trip is not None:
-        raise BadPlan("a round trip is one of the rivals: give --rivals with --round-trip")
+    without = [] if rivals else _RIVALS
+    if round_trip is not None:
+        if not rivals:
+            raise BadPlan("a round trip is one of the rivals: give --rivals with --round-trip")
+        without = [_BACK]
+        given += spelling.written(_round_trip(quick, languages, *round_trip))
     for change in changes:
         key, equals, _ = change.partition("=")
         theirs = bool(equals) and key.split(".")[0] not in KEYS
         given.append(f"overrides.{change}" if theirs else change)
-    plan = Plan.load(OWN, given, small=quick)
+    plan = Plan.load(OWN, given, small=quick, without=without)
     (label, base), *_ = plan.recipes.items()
     overrides = spelling.written(plan.overrides) + spelling.written(base.overrides)
     try:
@@ -107,34 +90,19 @@ def monolingual(languages: Iterable[str]) -> bool:
     return not any(data.preparing.rules(side) == side for side in languages)
 
 
-def _rivals(
-    quick: bool, languages: tuple[str, ...], round_trip: tuple[str, str] | None
-) -> dict[str, Any]:
-    """Return what people would take instead, tuned as hard as the weightings are."""
-    changes: dict[str, Any] = {}
-    if round_trip is not None:
-        if not monolingual(languages):
-            raise BadPlan(
-                f"--round-trip takes both sides through the same models, and they are "
-                f"{' and '.join(languages)}\nback-translation is what is compared for translation"
-            )
-        # Absolute, as the files are; what is no folder is a name.
-        there, back = (str(Path(m).absolute()) if Path(m).exists() else m for m in round_trip)
-        changes |= {
-            "methods.round-trip.augment.there": there,
-            "methods.round-trip.augment.back": back,
-        }
-    without = "round-trip" if round_trip is None else "back-translation"
-    for method, (sets, knob, values) in _RIVALS.items():
-        if method != without:
-            sets = sets | {knob: values[0]}
-            changes |= {f"methods.{method}.{key}": value for key, value in sets.items()}
-            # With two tries, both are of the learning rate, as those of plain and the weightings.
-            changes[f"tune.{method}.{knob}"] = values[:1] if quick else values
-            changes[f"tune.{method}.{_RATE}"] = _FACTORS
-    if quick:  # as short as the rest: else its small BERT alone takes longer
-        changes["methods.masked-lm.augment.small.steps"] = 500
-    return changes
+def _round_trip(quick: bool, languages: tuple[str, ...], there: str, back: str) -> dict[str, Any]:
+    """Return a method that takes the place of back-translation, tuned as hard."""
+    if not monolingual(languages):
+        raise BadPlan(
+            f"--round-trip takes both sides through the same models, and they are "
+            f"{' and '.join(languages)}\nback-translation is what is compared for translation"
+        )
+    # Absolute, as the files are; what is no folder is a name.
+    models = (str(Path(m).absolute()) if Path(m).exists() else m for m in (there, back))
+    augment = dict(zip(("name", "there", "back"), ("round-trip", *models), strict=True))
+    changes: dict[str, Any] = {f"methods.round-trip.augment.{k}": v for k, v in augment.items()}
+    changes["tune.round-trip.augment.w"] = [0.5] if quick else [0.5, 1.0]
+    return {**changes, f"tune.round-trip.{_RATE}": [0.75, 1.0]}
 
 
 def _rates(space: Space, suggested: float) -> Space:

@@ -238,15 +238,34 @@ class Plan(Knobs):
         return f"{what}, mean of {count} seeds" if count > 1 else f"{what}, one seed"
 
     @staticmethod
-    def load(plan: str, overrides: Sequence[str] = (), *, small: bool = False) -> Plan:
+    def load(
+        plan: str,
+        overrides: Sequence[str] = (),
+        *,
+        small: bool = False,
+        without: Sequence[str] = (),
+    ) -> Plan:
         """Read a plan, a file or the name of a shipped one, and apply key=value overrides.
 
-        `small` takes what the plan says under [small] in place of the rest.
+        `small` takes what the plan says under [small] in place of the rest. `without` are methods
+        of it that are left out.
         """
         try:
             names = shipped() if plan != OWN else [OWN]
             name, content = reading.source("plan", plan, _PACKAGE, names)
-            return _changed(name, content, overrides, small)
+            knobs.check_keys(content, KEYS, "")
+            scale = content.pop("small", False)
+            if small and not scale:
+                raise BadPlan(f"{name} has no small scale: write what differs under [small]")
+            if small and scale is not True:  # as `as_toml` writes what is at that scale already
+                content = _scaled(content, scale)
+            for method in without:
+                del content["methods"][method], content["tune"][method]
+            # Taken before a change: numbers that the plan quotes stay those of its own metric.
+            quoted = str(content.get("metric", _METRIC))
+            for one in overrides:
+                _assign(content, *reading.parted(one, "seeds=[1]"))
+            return parsed(name, content, small or scale is True, quoted)
         except (knobs.BadKnob, recipes.BadRecipe) as error:
             raise BadPlan(str(error)) from None
 
@@ -306,26 +325,6 @@ KEYS = tuple(knob.name for knob in fields(Plan))
 def shipped() -> list[str]:
     """List the plans that come with the package."""
     return [name for name in reading.shipped(_PACKAGE) if name != OWN]
-
-
-def _changed(name: str, content: dict[str, Any], overrides: Sequence[str], small: bool) -> Plan:
-    """Return a plan at one of its scales, with overrides."""
-    knobs.check_keys(content, KEYS, "")
-    scale = content.pop("small", False)
-    if scale is True:  # as `as_toml` writes what is at that scale already
-        small = True
-    elif small:
-        if not scale:
-            raise BadPlan(f"{name} has no small scale: write what differs under [small]")
-        content = _scaled(content, scale)
-    # Taken before a change: numbers that the plan quotes stay those of its own metric.
-    quoted = str(content.get("metric", _METRIC))
-    for override in overrides:
-        key, equals, value = override.partition("=")
-        if not equals or not key:
-            raise BadPlan(f"{override!r} is not key=value, such as seeds=[1]")
-        _assign(content, key, reading.toml_value(value))
-    return parsed(name, content, small, quoted)
 
 
 def _assign(content: dict[str, Any], dotted: str, value: Any) -> None:

@@ -16,7 +16,7 @@ import json
 import re
 import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -129,8 +129,8 @@ class Record(Facts):
             record = self._joined(Record.load(folder))
         tensors = packed(record.statistics)
         digest = storage.digest(tensors)
-        kept = {knob.name: getattr(record, knob.name) for knob in fields(Facts)}
-        plain = asdict(Facts(**kept)) | {"history": [*map(schemas.written, record.history)]}
+        plain = pydantic.TypeAdapter(Facts).dump_python(record)
+        plain["history"] = [*map(schemas.written, record.history)]
         content = {"format": FORMAT, **plain, "statistics": digest}
         storage.inside(folder.parent, folder.name)  # no link
         folder.mkdir(parents=True, exist_ok=True)
@@ -171,9 +171,7 @@ class Record(Facts):
         except (OSError, ValueError, RecursionError) as error:
             reason = "it is not there" if isinstance(error, FileNotFoundError) else error
             raise BadRecord(f"{folder} holds no record that can be used: {reason}") from None
-        return Record(
-            **{f.name: getattr(said, f.name) for f in fields(Facts)}, statistics=statistics
-        )
+        return Record(**vars(said), statistics=statistics)
 
     def with_hypotheses(self, folder: str | Path) -> Record:
         """Return the record with the lines that lie in a folder, if they do."""
@@ -277,7 +275,7 @@ class Trial:
     command: str = ""
     """how to repeat all of it"""
     notes: tuple[str, ...] = ()
-    """what a reader has to know of where the runs come from"""
+    """sentences: what a reader has to know of where the runs come from"""
 
     @property
     def complete(self) -> bool:

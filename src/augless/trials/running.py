@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import math
+import shlex
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -11,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from augless import corpora, data, metrics, runs, storage
-from augless.errors import BUG, Failure, code_of
+from augless.errors import Failure, code_of
 from augless.trials import facts, graph, pool, searching, summary
 from augless.trials.graph import Job
 from augless.trials.layout import Layout
@@ -285,13 +287,10 @@ def summarised(state: State) -> Trial:
             if choice is not None:
                 chosen.setdefault(source, {})[corpus] = choice
             costs.setdefault(method, {})[corpus] = state.cost(corpus, method)
-            jobs = {job.seed: job for job in state.finals(corpus, method)}
-            for seed in plan.seeds:
-                record = failure = None
-                if seed in jobs:
-                    record, failure = state.record(jobs[seed]), state.failure(jobs[seed])
-                elif choice is not None:
-                    failure = _unchosen(source, choice)
+            # In the order of the seeds; where nothing is chosen yet, one job stands for all.
+            for seed, job in zip(plan.seeds, itertools.cycle(state.wanted(corpus, method))):
+                record = state.record(job) if state.done(job) else None
+                failure = state.failure(job)
                 entries.append(
                     Entry(corpus=corpus, method=method, seed=seed, record=record, failure=failure)
                 )
@@ -304,13 +303,8 @@ def summarised(state: State) -> Trial:
         chosen=chosen,
         costs=costs,
         command=_command(state.layout.plan),
-        notes=(*notes, *sorted(state.records.refused.values())),
+        notes=(*notes, *(f"{why}." for why in sorted(state.records.refused.values()))),
     )
-
-
-def _unchosen(method: str, choice: facts.Choice) -> Failure:
-    first = choice.tried[0].failure or Failure(BUG, "no score is finite")
-    return Failure(first.code, f"nothing could be chosen for {method}: {first.why}")
 
 
 def _lines(
@@ -341,6 +335,6 @@ def _command(plan: Path) -> str:
     """Return what the plan of a folder was followed by."""
     try:
         first = plan.read_text("utf-8").partition("\n")[0]
+        return shlex.join(shlex.split(first.removeprefix("#")))
     except (OSError, ValueError):
         return ""
-    return first.removeprefix("#").strip()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import hashlib
 import json
 import math
@@ -73,6 +74,8 @@ class State:
         self.records = Records(layout)
         self._remembered = _remembered(layout)
         self._named: dict[tuple[str, ...], str] = {}
+        self._choices: dict[tuple[str, str], Choice] = {}
+        """corpus, method -> what was chosen, which stays: no run that ended begins again"""
         graph.loaded.cache_clear()  # files of recipes may have changed
 
     # What jobs are called, and how they stand
@@ -134,6 +137,9 @@ class State:
         """Return why a job has no result and will have none, if that is so."""
         if self.done(job):
             return None
+        if job.kind == "choose":  # a combination whose run failed is passed over
+            choice = self.choice(job.corpus, job.method)
+            return _unchosen(job.method, choice) if choice else None
         for need in job.needs:
             if (why := self.failure(need)) is not None:
                 return why
@@ -251,8 +257,9 @@ class State:
     def jobs(self) -> list[Job]:
         """List the runs to score that are known by now, tuning first."""
         pairs = [(corpus, method) for corpus in self.plan.recipes for method in self.plan.methods]
-        tried = [job for pair in pairs for job in self.tuning(*pair)]
-        return tried + [job for pair in pairs for job in self.finals(*pair)]
+        wanted = graph.whole(job for pair in pairs for job in self.wanted(*pair))
+        tried = [need for job in wanted if job.kind == "choose" for need in job.needs]
+        return tried + [job for job in wanted if job.kind == "score" and job.purpose == "final"]
 
     def later(self) -> list[Job]:
         """List the runs that wait for scores, with the first combination in place of theirs."""
@@ -262,26 +269,27 @@ class State:
                 left = plan.budget - len(self.points(corpus, method))
                 jobs += self.tries(corpus, method, plan.points(method)[0]) * left
             for method in plan.methods:
-                source = plan.source(method)
-                if source in plan.tune and self.choice(corpus, source) is None:
-                    point = plan.points(source)[0]
-                    jobs += [graph.run(plan, corpus, method, seed, point) for seed in plan.seeds]
-        return jobs
+                first = self.wanted(corpus, method)[0]
+                if first.kind == "choose" and self.choice(corpus, first.method) is None:
+                    jobs += self._finals(corpus, method, plan.points(first.method)[0], first)
+        return [dataclasses.replace(job, tried=()) for job in jobs]
 
-    def tuning(self, corpus: str, method: str) -> list[Job]:
-        """List the runs that try combinations for a method, as far as these are decided."""
-        points = self.points(corpus, method)
-        return [job for point in points for job in self.tries(corpus, method, point)]
+    def wanted(self, corpus: str, method: str) -> list[Job]:
+        """List the final runs of a method; while these are not known, the job that chooses."""
+        source = self.plan.source(method)
+        if source not in self.plan.tune:
+            return self._finals(corpus, method, {})
+        tried = [self.tries(corpus, source, point) for point in self.points(corpus, source)]
+        choose = graph.choose([job for jobs in tried for job in jobs])
+        best = self.chosen(choose)
+        return [choose] if best is None else self._finals(corpus, method, best.values, choose)
 
-    def finals(self, corpus: str, method: str) -> list[Job]:
-        """List the final runs of a method; none while it is not known what is chosen for it."""
-        source, point = self.plan.source(method), {}
-        if source in self.plan.tune:
-            choice = self.choice(corpus, source)
-            if choice is None or choice.best is None:
-                return []
-            point = choice.best.values
-        return [graph.run(self.plan, corpus, method, seed, point) for seed in self.plan.seeds]
+    def _finals(
+        self, corpus: str, method: str, point: Values, choose: Job | None = None
+    ) -> list[Job]:
+        """List the runs of a method with a combination, one for each seed of the plan."""
+        run = functools.partial(graph.run, self.plan, corpus, method, choose=choose)
+        return [run(seed, point) for seed in self.plan.seeds]
 
     def tries(self, corpus: str, method: str, point: Values) -> list[Job]:
         """List the runs that try a combination, one for each seed of tuning."""
@@ -318,6 +326,8 @@ class State:
         Of equals the one with the lower loss wins, then the first. A combination whose run failed
         is passed over.
         """
+        if (known := self._choices.get((corpus, method))) is not None:
+            return known
         attempts = [self._attempt(corpus, method, p) for p in self.points(corpus, method)]
         tried = [attempt for attempt in attempts if attempt is not None]
         if len(tried) < self.plan.budget:
@@ -330,7 +340,13 @@ class State:
 
         best = min((one for one in tried if one.score is not None), key=rank, default=None)
         seeds = self.plan.seeds_of_tuning
-        return Choice(best=best, by=self.plan.choose, seeds=seeds, tried=tuple(tried))
+        choice = Choice(best=best, by=self.plan.choose, seeds=seeds, tried=tuple(tried))
+        return self._choices.setdefault((corpus, method), choice)
+
+    def chosen(self, job: Job) -> Attempt | None:
+        """Return what a job has chosen; None while it has not, or where all runs failed."""
+        choice = self.choice(job.corpus, job.method)
+        return choice.best if choice else None
 
     def cost(self, corpus: str, method: str) -> Cost:
         """Add up what a method's runs took with all that they need, each piece of work once.
@@ -338,44 +354,39 @@ class State:
         What making pairs took, and training the model that made them, the runs themselves say: so
         it is known where only records are. Decoding is not measured.
         """
+        work: dict[str, tuple[str, Spent]] = {}
+        for job in graph.whole(self.wanted(corpus, method)):
+            for part, key, spent in self._spent(job):
+                work.setdefault(key, (part, spent))
         parts: dict[str, Spent] = {}
-        counted: set[str] = set()
-
-        def count(part: str, key: str | None, spent: Spent) -> None:
-            if key is not None and key not in counted:
-                counted.add(key)
-                parts[part] = parts.get(part, Spent()) + spent
-
-        own, tried = self.finals(corpus, method), self.tuning(corpus, self.plan.source(method))
-        for job in graph.whole([*own, *tried]):
-            known = self.corpora.get(job.source)
-            if job.kind == "prepare" and known is not None:
-                count("prepare", self.key(job), Spent(seconds=known.seconds))
-            elif job.kind == "train" and not job.need:
-                record = self.records.of(self.identifier(job))
-                ended = record.result if record else self.outcome(job) or runs.Outcome()
-                count("own" if job.purpose == "final" else "tune", self.key(job), ended)
-                for part, key, spent in self._needed(job, ended):
-                    count(part, key, spent)
+        for part, spent in work.values():
+            parts[part] = parts.get(part, Spent()) + spent
         return Cost(**parts)
 
-    def _needed(self, run: Job, ended: runs.Outcome) -> Iterator[tuple[str, str | None, Spent]]:
-        """Yield what was done before training: which part of a cost it is, its key, its cost."""
+    def _spent(self, job: Job) -> Iterator[tuple[str, str, Spent]]:
+        """Yield what a job took, and a run's pairs before: part of a cost, key, cost."""
         from augless.recipes import following
 
-        for made in run.needs:
+        key, corpus = self.key(job), self.corpora.get(job.source)
+        if key is None or corpus is None:
+            return
+        if job.kind == "prepare":
+            yield "prepare", key, Spent(seconds=corpus.seconds)
+        if job.kind != "train" or job.need:
+            return
+        record = self.records.of(self.identifier(job))
+        ended = record.result if record else self.outcome(job) or runs.Outcome()
+        yield "own" if job.purpose == "final" else "tune", key, ended
+        for made in job.needs:
             if made.kind != "augment":
                 continue
-            key = self.key(made)
             trains = {need.need: self.key(need) for need in made.needs if need.kind == "train"}
-            for what, spent in ended.needed.items():
-                if what in trains:
-                    # A corpus with its sides swapped is not known where it was never prepared.
-                    yield "train", trains[what] or f"{key}, {what}", spent
-                elif what == following.REWRITING:  # it trains nothing
-                    yield "augment", f"{key}, {what}", Spent(seconds=spent.seconds)
-                else:
-                    yield "augment", f"{key}, {what}", spent
+            for what, took in ended.needed.items():
+                # Rewriting trains nothing.
+                spent = Spent(seconds=took.seconds) if what == following.REWRITING else took
+                # A corpus with its sides swapped is not known where it was never prepared.
+                key = trains.get(what) or f"{self.key(made)}, {what}"
+                yield "train" if what in trains else "augment", key, spent
 
 
 DONE: dict[graph.Kind, Callable[[State, Job], bool]] = {
@@ -383,6 +394,7 @@ DONE: dict[graph.Kind, Callable[[State, Job], bool]] = {
     "augment": State.augmented,
     "train": lambda state, job: state.outcome(job) is not None,
     "score": lambda state, job: state.record(job) is not None,
+    "choose": lambda state, job: state.chosen(job) is not None,
 }
 """kind of job -> whether its work is there"""
 
@@ -397,6 +409,12 @@ def _mean(values: Sequence[float | None]) -> float | None:
     """Return the mean, None if any is not known."""
     known = [value for value in values if value is not None]
     return statistics.fmean(known) if len(known) == len(values) else None
+
+
+def _unchosen(method: str, choice: Choice) -> Failure:
+    """Say why nothing could be chosen."""
+    first = choice.tried[0].failure or Failure(BUG, "no score is finite")
+    return Failure(first.code, f"nothing could be chosen for {method}: {first.why}")
 
 
 def _there(corpus: corpora.Corpus) -> list[bool]:

@@ -9,9 +9,9 @@ corpora, where there are several, as a family of their own.
 from __future__ import annotations
 
 import statistics
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal, TypeVar
+from typing import Literal
 
 import numpy as np
 
@@ -22,19 +22,14 @@ from augless.trials.records import Record, Trial, fault_of
 
 Side = Literal["baseline", "control"]
 SIDES: tuple[Side, Side] = ("baseline", "control")
-Name = TypeVar("Name", bound=Hashable)
 Key = tuple[str, str]
 """label of the corpus, method"""
-Done = Mapping[Key, Mapping[int, Record]]
-"""... -> seed -> record"""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Contrast:
+class Contrast(metrics.Difference):
     """A method beside another one, on a corpus or over several."""
 
-    test: metrics.Difference
-    """corrected for the contrasts that it is one of"""
     seeds: tuple[float, ...] = ()
     """the difference of each seed; none over several corpora"""
     corpora: int = 1
@@ -48,24 +43,9 @@ class Contrast:
     """why nothing may be claimed, whatever the numbers: outputs of these methods are degenerate"""
 
     @property
-    def difference(self) -> float:
-        """The method's score less the other's."""
-        return self.test.estimate
-
-    @property
-    def corrected_p(self) -> float:
-        """Its p, corrected for the contrasts that it is one of."""
-        return self.test.corrected_p
-
-    @property
-    def of_methods(self) -> bool:
-        """Whether it is about methods; one seed is about two models."""
-        return self.test.of_methods
-
-    @property
     def claimed(self) -> bool:
         """Whether a difference of the methods may be claimed."""
-        return self.test.claimed and not self.fault
+        return super().claimed and not self.fault
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,6 +62,8 @@ class Needed:
 class Cell:
     """A method on a corpus."""
 
+    records: dict[int, Record]
+    """seed -> what a run that is done has left"""
     values: dict[int, float]
     """seed -> the plan's metric on the test set, where it is finite"""
     mean: float | None
@@ -109,7 +91,6 @@ class Cell:
 class Row:
     """A method of the plan."""
 
-    method: str
     cells: dict[str, Cell]
     """label of the corpus -> what is known there"""
     baseline: Contrast | None = None
@@ -124,50 +105,33 @@ class Table:
 
     signatures: dict[str, dict[str, str]]
     """label of the corpus -> metric -> signature"""
-    rows: list[Row]
-    """in the order of the plan"""
+    rows: dict[str, Row]
+    """method -> its row, in the order of the plan"""
     needed: dict[str, Needed] = field(default_factory=dict)
     """label of the corpus -> seeds that would show a difference of the primary method there"""
     warnings: list[str] = field(default_factory=list)
+    """sentences: what was scored in several ways"""
 
     def __getitem__(self, method: str) -> Row:
         """Return the row of a method."""
-        return next(row for row in self.rows if row.method == method)
+        return self.rows[method]
 
 
 def table(trial: Trial, *, resamples: int = 2000) -> Table:
     """Summarise a trial; the same trial gives the same table."""
     plan = trial.plan
-    done: dict[Key, dict[int, Record]] = {}
-    failures: dict[Key, dict[int, Failure]] = {}
-    for entry in trial.entries:
-        key = (entry.corpus, entry.method)
-        if entry.record is not None:
-            done.setdefault(key, {})[entry.seed] = entry.record
-        elif entry.failure is not None:
-            failures.setdefault(key, {})[entry.seed] = entry.failure
-    faults = _faults(trial, done)
-    single, overall = _corrected(plan, _compared(plan, done, faults, resamples))
-    warnings, rows = [], []
+    cells = {(c, method): _cell(trial, c, method) for c in plan.recipes for method in plan.methods}
+    single, overall = _corrected(plan, _compared(plan, cells, resamples))
+    rows = {}
     for method in plan.methods:
-        cells = {}
+        whole = {}
         for corpus in plan.recipes:
-            key = (corpus, method)
-            cells[corpus] = replace(
-                _cell(plan, method, done.get(key, {})),
-                baseline=single.get(("baseline", *key)),
-                control=single.get(("control", *key)),
-                failures=failures.get(key, {}),
-                faults=faults.get(key, {}),
-            )
-            if missing := len(plan.seeds) - len(done.get(key, {})):
-                warnings.append(f"{method} on {corpus}: {missing} of {len(plan.seeds)} seeds left")
-        against = overall.get(("baseline", method)), overall.get(("control", method))
-        rows.append(Row(method=method, cells=cells, baseline=against[0], control=against[1]))
-    signatures, differing = _signatures(trial)
-    return Table(
-        signatures=signatures, rows=rows, needed=_needed(plan, rows), warnings=warnings + differing
-    )
+            baseline, control = (single.get((side, corpus, method)) for side in SIDES)
+            whole[corpus] = replace(cells[corpus, method], baseline=baseline, control=control)
+        baseline, control = (overall.get((side, method)) for side in SIDES)
+        rows[method] = Row(cells=whole, baseline=baseline, control=control)
+    signatures, warnings = _signatures(trial)
+    return Table(signatures=signatures, rows=rows, needed=_needed(plan, rows), warnings=warnings)
 
 
 def alarm(record: Record, metric: str) -> str:
@@ -189,28 +153,17 @@ def score_of(record: Record, metric: str, split: str = "test") -> metrics.Score:
     return metrics.Score(metrics.METRICS[metric](), value, score.signature, table)
 
 
-def _faults(trial: Trial, done: Done) -> dict[Key, dict[int, str]]:
-    """Find degenerate outputs."""
-    faults: dict[Key, dict[int, str]] = {}
-    for (corpus, method), records in done.items():
-        lines = trial.sources.get(corpus, ()), trial.references.get(corpus, ())
-        for seed, record in records.items():
-            if fault := fault_of(record, *lines):
-                faults.setdefault((corpus, method), {})[seed] = fault
-    return faults
-
-
 def _compared(
-    plan: Plan, done: Done, faults: Mapping[Key, Mapping[int, str]], resamples: int
+    plan: Plan, cells: Mapping[Key, Cell], resamples: int
 ) -> dict[tuple[Side, str, str], Contrast]:
     """Compare methods with the baseline and with their controls, where every seed is done."""
     if not metrics.METRICS[plan.metric].additive:
         return {}
     whole = {
-        key: [score_of(records[seed], plan.metric) for seed in plan.seeds]
-        for key, records in done.items()
-        if all(seed in records for seed in plan.seeds)
-        and all(_comparable(record, plan.metric) for record in records.values())
+        key: [score_of(record, plan.metric) for record in cell.records.values()]
+        for key, cell in cells.items()
+        if len(cell.records) == len(plan.seeds)
+        and all(_comparable(record, plan.metric) for record in cell.records.values())
     }
     ways = {key: _way(scores) for key, scores in whole.items()}
     asked: list[tuple[Side, str, str | None]] = []
@@ -227,20 +180,20 @@ def _compared(
             if other not in tests:
                 # Those that were scored in the same way, on as many sentences, share the model.
                 systems = {m: whole[c, m] for (c, m), w in ways.items() if c == corpus and w == way}
-                apart = {m for m in systems if _augmented(done[corpus, m].values())}
+                apart = {m for m in systems if _augmented(cells[corpus, m])}
                 tests[other] = metrics.compare(systems, other, apart=apart, resamples=resamples)
             contrasts[side, corpus, method] = _contrast(
                 tests[other][method],
                 whole[corpus, method],
                 whole[corpus, other],
-                {name: faults.get((corpus, name), {}) for name in (method, other)},
+                {name: cells[corpus, name].faults for name in (method, other)},
             )
     return contrasts
 
 
-def _augmented(records: Iterable[Record]) -> bool:
+def _augmented(cell: Cell) -> bool:
     """Tell whether runs were trained on made pairs: they met other batches than plain ones."""
-    return any(record.recipe.get("augment.name") for record in records)
+    return any(record.recipe.get("augment.name") for record in cell.records.values())
 
 
 def _contrast(
@@ -252,7 +205,7 @@ def _contrast(
     pairs = list(zip(mine, theirs, strict=True))
     said = (f"{m}, seed {seed}: {fault}" for m, of in faults.items() for seed, fault in of.items())
     return Contrast(
-        test=test,
+        **vars(test),
         seeds=tuple(a.value - b.value for a, b in pairs),
         alike=all(np.array_equal(a.statistics, b.statistics) for a, b in pairs),
         fault=next(said, ""),
@@ -271,33 +224,25 @@ def _corrected(
     first = [key for key in sequence if key in overall]
     if first[:1] != sequence[:1]:
         first = []  # its control alone is no primary contrast
-    overall = _family(overall, first)
+    overall = metrics.corrected(overall, first=first)
     if first:
         overall[first[0]] = replace(overall[first[0]], primary=True)
     if len(plan.recipes) == 1:
         return {key: overall[key[0], key[2]] for key in single}, overall
-    return _family(single, []), overall
-
-
-def _family(contrasts: Mapping[Name, Contrast], first: Sequence[Name]) -> dict[Name, Contrast]:
-    tests = {key: one.test for key, one in contrasts.items()}
-    corrected = metrics.corrected(tests, first=first)
-    return {key: replace(one, test=corrected[key]) for key, one in contrasts.items()}
+    return metrics.corrected(single), overall
 
 
 def _pooled(parts: Sequence[Contrast]) -> Contrast:
     if len(parts) == 1:
         return parts[0]
-    tests = [one.test for one in parts]
-    test = metrics.mean_difference(tests)
-    # Choice: of two corpora nobody learns how corpora vary.
-    likely = metrics.random_effects(tests) if len(tests) > 2 else None
+    test = metrics.mean_difference(parts)
     if not all(one.of_methods for one in parts):
         test = replace(test, test="sentences")
     return Contrast(
-        test=test,
+        **vars(test),
         corpora=len(parts),
-        likely=likely,
+        # Choice: of two corpora nobody learns how corpora vary.
+        likely=metrics.random_effects(parts) if len(parts) > 2 else None,
         alike=all(one.alike for one in parts),
         fault=next((one.fault for one in parts if one.fault), ""),
     )
@@ -309,22 +254,22 @@ def worthwhile(metric: metrics.Metric, level: float) -> float:
     return metric.largest / 200 if metric.largest <= 100 else abs(level) / 100
 
 
-def _needed(plan: Plan, rows: Sequence[Row]) -> dict[str, Needed]:
+def _needed(plan: Plan, rows: Mapping[str, Row]) -> dict[str, Needed]:
     """Say how many seeds would show something worth it of the primary method, by corpus."""
     needed = {}
     for corpus in plan.recipes:
-        cells = {row.method: row.cells[corpus] for row in rows}
+        cells = {method: row.cells[corpus] for method, row in rows.items()}
         cell = cells.get(plan.primary or "")
         one, mean = cell.baseline if cell else None, cells[plan.baseline].mean
         if one is None or mean is None or not one.of_methods or one.alike:
             continue
         seeds = len(one.seeds)
         effect = worthwhile(metrics.METRICS[plan.metric](), mean)
-        shared = one.test.sentence_variance
+        shared = one.sentence_variance
         count = metrics.seeds_needed(
             effect,
-            max(0.0, one.test.deviation**2 - shared) * seeds / 2,
-            1 + round(one.test.degrees / (seeds - 1)),
+            max(0.0, one.deviation**2 - shared) * seeds / 2,
+            1 + round(one.degrees / (seeds - 1)),
             sentence_variance=shared,
         )
         needed[corpus] = Needed(effect=effect, seeds=count)
@@ -341,18 +286,24 @@ def _way(scores: Sequence[metrics.Score]) -> tuple[str, tuple[int, ...]] | None:
     return ways.pop() if len(ways) == 1 else None
 
 
-def _cell(plan: Plan, method: str, records: Mapping[int, Record]) -> Cell:
+def _cell(trial: Trial, corpus: str, method: str) -> Cell:
     """Sum up a method on a corpus, but for what it is compared with."""
-    ordered = {seed: records[seed] for seed in plan.seeds if seed in records}
+    plan = trial.plan
+    entries = [one for one in trial.entries if (one.corpus, one.method) == (corpus, method)]
+    done = {one.seed: one.record for one in entries if one.record}
+    records = {seed: done[seed] for seed in plan.seeds if seed in done}
+    lines = trial.sources.get(corpus, ()), trial.references.get(corpus, ())
+    faults = {seed: fault_of(record, *lines) for seed, record in records.items()}
     values = {
-        metric: {seed: record.value("test", metric) for seed, record in ordered.items()}
+        metric: {seed: record.value("test", metric) for seed, record in records.items()}
         for metric in plan.metrics
     }
     scores = {metric: _spread(list(of.values())) for metric, of in values.items()}
     known = {metric: spread for metric, spread in scores.items() if spread is not None}
     mean, deviation = known.get(plan.metric, (None, None))
-    results = [record.result for record in ordered.values()]
+    results = [record.result for record in records.values()]
     return Cell(
+        records=records,
         values={seed: v for seed, v in values[plan.metric].items() if v is not None},
         mean=mean,
         deviation=deviation,
@@ -360,6 +311,8 @@ def _cell(plan: Plan, method: str, records: Mapping[int, Record]) -> Cell:
         control_name=plan.control_of(method),
         seconds=statistics.fmean(one.seconds for one in results) if results else None,
         samples=statistics.fmean(one.samples for one in results) if results else None,
+        failures={one.seed: one.failure for one in entries if one.failure and not one.record},
+        faults={seed: fault for seed, fault in faults.items() if fault},
     )
 
 
@@ -382,6 +335,6 @@ def _signatures(trial: Trial) -> tuple[dict[str, dict[str, str]], list[str]]:
             if here.setdefault(metric, signature) != signature:
                 differing.append(
                     f"{metric} on {corpus} was scored in several ways: methods that were scored in "
-                    "another way are not compared"
+                    "another way are not compared."
                 )
     return signatures, list(dict.fromkeys(differing))
