@@ -7,6 +7,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tomllib
@@ -530,7 +531,7 @@ def test_stopped_and_killed_midway_a_trial_goes_on_to_the_same_table(reference, 
     until(lambda: {*begun()} - before)
     tree = descendants(parent.pid)
     parent.kill()
-    parent.wait()
+    assert parent.wait() == -signal.SIGKILL
     assert len(tree) >= 2
     until(lambda: not alive(tree))
 
