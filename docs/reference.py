@@ -15,6 +15,7 @@ its own keys follow: `model=transformer model.layers=3`.
 
 # How the keys of each kind begin, and what they are; in the order of a recipe.
 PREFIXES = {
+    "recipe": ("", "The recipe"),
     "corpora": ("corpus", "The corpus"),
     "text": ("text", "Text to ids"),
     "vocabularies": ("text.vocabulary", "Vocabularies"),
@@ -48,7 +49,8 @@ def text() -> str:
             for knob, said in described["knobs"].items():
                 meaning = said["meaning"].replace("|", "\\|")
                 default = said["default"] or '""'
-                out.write(f"| `{prefix}.{knob}` | `{default}` | {meaning} |\n")
+                key = f"{prefix}.{knob}".removeprefix(".")
+                out.write(f"| `{key}` | `{default}` | {meaning} |\n")
     return out.getvalue()
 
 

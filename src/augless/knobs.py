@@ -373,5 +373,7 @@ def _wanted(kind: Any, limits: tuple[Limit, ...]) -> str:
 
 
 def _spelt(bound: float) -> str:
+    if bound == LARGEST_SEED:
+        return "2^63 - 1"
     whole = bound == int(bound) and abs(bound) < 10**9
     return f"{int(bound):,}" if whole else f"{bound:g}"
