@@ -436,6 +436,7 @@ def test_a_plan_may_choose_by_a_metric_which_is_then_scored():
     assert plan.metrics == ("perplexity", "chrf") and plan.chooses_highest
     assert plan.seeds_of_tuning == (0, 2, 4)
     assert not planned().chooses_highest and planned().metrics == ("perplexity",)
+    assert planned(choose="loss") == planned()  # as plans of earlier versions say it
 
 
 def test_a_forecast_lists_the_whole_budget(reference, tmp_path, monkeypatch):

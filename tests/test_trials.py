@@ -113,7 +113,7 @@ def test_hyper_parameters_are_chosen_on_the_validation_set_and_the_test_set_is_d
     root, trial, _ = reference
     choice = trial.chosen["exponential"]["toy-de-en"]
     scores = [attempt.score for attempt in choice.tried]
-    assert len(scores) == 2 and choice.best.score == min(scores) and choice.by == "loss"
+    assert len(scores) == 2 and choice.best.score == min(scores) and choice.by == "sentence-loss"
     assert choice.best == choice.tried[scores.index(min(scores))]
     logs = [path.read_text() for path in (root / "logs").glob("score-*.log")]
     final = [e for e in trial.entries if e.record is not None]
@@ -705,7 +705,7 @@ def test_the_paper_stands_beside_ours():
             "as many combinations: plain 1, b 2",
         ),
         ({"view": "pie"}, "view is 'pie'"),
-        ({"choose": "los"}, "choose names 'los'; did you mean 'loss'?"),
+        ({"choose": "sentence-los"}, "choose names 'sentence-los'; did you mean 'sentence-loss'?"),
         ({"tuning_seeds": 0}, "tuning_seeds is 0; it must be a whole number, from 1 to 100"),
         ({"tuning_seeds": [0]}, "it must be a whole number"),
     ],

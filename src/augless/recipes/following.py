@@ -75,11 +75,9 @@ class Recipe(Generation, Preparation):
         super().__post_init__()
         if not self.terms:
             raise ValueError("there are no terms; a recipe needs at least one")
-        known = [name for name, one in metrics.METRICS.items() if "nats" not in one.needs]
-        choices = ["loss", "perplexity", *known]
-        if self.training.metric not in choices:
-            meant = hint(self.training.metric, choices)
-            these = ", ".join(choices)
+        if self.training.metric not in metrics.METRICS:
+            meant = hint(self.training.metric, metrics.METRICS)
+            these = ", ".join(metrics.METRICS)
             raise ValueError(f"metric is {self.training.metric!r}{meant}\nit can be: {these}")
 
 

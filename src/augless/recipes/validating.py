@@ -29,10 +29,12 @@ def validation(recipe: Recipe, prepared: data.Prepared) -> Validate:
         if not math.isfinite(loss):
             raise FloatingPointError(f"the loss of the {split} pairs is not finite")
         scores = {"loss": loss, "perplexity": math.exp(min(loss, 700.0))}
-        if metric not in scores:
+        if metrics.of_text(metric):
             writer = decoding.Writer(model, prepared.codecs, recipe.validation)
             sources, references = lines[split]
             scores[metric] = metrics.score(metric, writer.generate(sources), references).value
+        elif metric not in scores:
+            scores[metric] = metrics.score(metric, nats=nats, tokens=tokens).value
         return scores
 
     def validate(model: models.Model) -> dict[str, float]:

@@ -23,6 +23,7 @@ Published = dict[str, dict[str, float]]
 """label of a corpus -> metric -> number in the paper"""
 
 _METRIC = "bleu"
+_LOSS = "loss"  # how plans of earlier versions spell `LOSS`; the metric of that name is per token
 _PACKAGE = "augless.trials"
 OWN = "own"
 """the plan that is followed with somebody's files only"""
@@ -112,7 +113,7 @@ class Plan(Knobs):
     budget: Annotated[int, "of tuning", Within(0, 1_000_000)] = 0
     """combinations that each tuned method tries"""
     choose: str = LOSS
-    """what tuning chooses by on the validation set: the loss, or the name of a metric"""
+    """what tuning chooses by on the validation set: loss per sentence, or the name of a metric"""
     tuning_seeds: Annotated[int, "of tuning", Within(1, 100)] = 2
     """seeds that each combination is tried with; the mean over them decides"""
     published_only: dict[str, Published] = field(default_factory=dict)
@@ -134,6 +135,8 @@ class Plan(Knobs):
             )
         if not self.seeds or len({*self.seeds}) < len(self.seeds):
             raise BadPlan(f"seeds are {list(self.seeds)}; they must be different")
+        if self.choose == _LOSS:
+            object.__setattr__(self, "choose", LOSS)
         self._check_names()
         self._check_overrides()
         budget = self._checked_budget()
@@ -152,7 +155,7 @@ class Plan(Knobs):
             ("baseline", self.baseline, self.methods),
             ("control", self.control, self.methods),
             *(("metric", name, metrics.METRICS) for name in (self.metric, *self.metrics)),
-            ("choose", self.choose, (LOSS, *metrics.METRICS)),
+            ("choose", self.choose, [LOSS, *(name for name in metrics.METRICS if name != _LOSS)]),
             *((f"tune.{name}", name, self.methods) for name in self.tune),
         ]
         numbers = {f"published_only.{name}": row for name, row in self.published_only.items()}
@@ -228,7 +231,7 @@ class Plan(Knobs):
     @property
     def chooses_highest(self) -> bool:
         """Whether a combination with a higher score is the better one."""
-        return metrics.higher_is_better(self.choose)
+        return self.choose != LOSS and metrics.higher_is_better(self.choose)
 
     @property
     def chooses_by(self) -> str:
