@@ -106,7 +106,7 @@ def _changes(augmenter: str, overrides: Sequence[str]) -> list[str]:
         raise options.unknown("augmenter", augmenter, augmentation.AUGMENTERS)
     knobs = [knob.name for knob in dataclasses.fields(augmentation.AUGMENTERS[augmenter])]
     known = [*knobs, "corpus", "text"]
-    if augmenter == "back-translation":  # it trains a model, as the recipe says
+    if augmentation.AUGMENTERS[augmenter].reverses:  # it trains a model, as the recipe says
         known += ["model", "terms", "training", "validation"]
     changes = [f"augment={augmenter}"]
     for one in overrides:
