@@ -680,7 +680,7 @@ def test_the_paper_stands_beside_ours():
         ({"titel": "x"}, "there is no key 'titel'; did you mean 'title'?"),
         ({"baseline": "plane"}, "baseline names 'plane'; did you mean 'plain'?"),
         ({"control": "x"}, "control names 'x'"),
-        ({"metric": "blue"}, "metric names 'blue'; did you mean 'bleu'?"),
+        ({"metric": "blue"}, "metric is 'blue'; did you mean 'bleu'?"),
         ({"seeds": [1, 1]}, "seeds are [1, 1]; they must be different"),
         ({"seeds": ["a"]}, "seeds is ['a']; it must be several values, each a whole number"),
         ({"seeds": []}, "seeds are []"),

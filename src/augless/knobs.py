@@ -143,10 +143,17 @@ class Knob:
     field: dataclasses.Field[Any]
 
     @property
+    def names(self) -> tuple[str, ...]:
+        """The names that it can have, or a list of them, if it is no more than that."""
+        if self.among is None or self.kind not in (str, tuple[str, ...]):
+            return ()
+        return tuple(self.among.choices)
+
+    @property
     def wanted(self) -> str:
         """What its value must be, in words."""
-        if self.among is not None and self.kind is str:
-            return f"one of {', '.join(self.among.choices)}"
+        if self.names:
+            return f"{'one' if self.kind is str else 'some'} of {', '.join(self.names)}"
         return _wanted(self.kind, self.limits)
 
     @property
@@ -157,12 +164,13 @@ class Knob:
 
     def check(self, value: Any, where: str, given: Any = None) -> None:
         """Refuse a value of another type, or beyond the limits; say what was given for it."""
-        fits = _fits(self.kind, value, self.limits)
-        if fits and self.among is not None and self.kind is str:
-            fits = value in self.among.choices
-        if not fits:
+        if not _fits(self.kind, value, self.limits):
             said = shown(value if given is None else given)
             raise BadKnob(f"{where} is {said}; it must be {self.wanted}")
+        if self.names:
+            for name in (value,) if isinstance(value, str) else value:
+                if name not in self.names:
+                    raise _unlisted(where, name, self.names)
 
 
 _known: dict[type[Any], dict[str, Knob]] = {}
@@ -250,8 +258,13 @@ def shown(value: Any) -> str:
     return spelt if len(spelt) <= 100 else f"{spelt[:97]}..."
 
 
+def _unlisted(where: str, name: Any, names: Iterable[str]) -> BadKnob:
+    meant = hint(name, names) if isinstance(name, str) else ""
+    return BadKnob(f"{where} is {shown(name)}{meant}\nit can be: {', '.join(names)}")
+
+
 def _built(knob: Knob, value: Any, where: str) -> Any:
-    if knob.among is not None and knob.kind is not str:
+    if knob.among is not None and not knob.names:
         return _chosen(knob, knob.among.choices, value, where)
     return _converted(knob.kind, value, where)
 
@@ -265,8 +278,7 @@ def _chosen(knob: Knob, choices: Mapping[str, Any], value: Any, where: str) -> A
         default = type(factory())
         name = next(name for name, kind in choices.items() if kind is default)
     if not isinstance(name, str) or name not in choices:
-        meant = hint(str(name), choices) if isinstance(name, str) else ""
-        raise BadKnob(f"{where} is {shown(name)}{meant}\nit can be: {', '.join(choices)}")
+        raise _unlisted(where, name, choices)
     for key in values:
         having = [other for other, kind in choices.items() if key in of(kind)]
         if having and name not in having:

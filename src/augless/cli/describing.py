@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 KINDS = {
     "recipes": ("recipes", "shipped"),
     "plans": ("trials", "shipped"),
+    "plan": ("trials", "Plan"),
+    "method": ("trials", "Method"),
     "recipe": ("recipes.following", "Recipe"),
     "text": ("data", "Settings"),
     "filters": ("data", "Filters"),
@@ -38,8 +40,12 @@ KINDS = {
     "metrics": ("metrics", "METRICS"),
     "augmenters": ("augmentation", "AUGMENTERS"),
 }
-# How the keys of those that are no choice are written in a recipe.
-KEYS = {"recipe": "recipe", "text": "text", "filters": "text.filters", "training": "training", "terms": "terms.0"}
+# How the keys of those that are no choice are written in a recipe or a plan.
+KEYS = {name: name for name in ("plan", "recipe", "text", "training")} | {
+    "filters": "text.filters",
+    "method": "methods.NAME",
+    "terms": "terms.0",
+}
 EXTRAS = {
     "augment": ("transformers",),
     "search": ("optuna",),
@@ -113,8 +119,7 @@ def described(kind: type[Any]) -> dict[str, Any]:
     listed = {}
     for name, knob in _keys(kind):
         # Whether its limits say more than its default does.
-        names = knob.among is not None and knob.kind is str
-        limited = bool(knob.limits) or get_origin(knob.kind) is Literal or names
+        limited = bool(knob.limits or knob.names) or get_origin(knob.kind) is Literal
         meaning = f"{knob.meaning}; {knob.wanted}" if limited else knob.meaning
         listed[name] = {"default": _default(knob), "meaning": meaning}
     return {"meaning": (kind.__doc__ or "").split("\n")[0], "knobs": listed}
@@ -125,6 +130,8 @@ def _keys(kind: type[Any], prefix: str = "") -> Iterator[tuple[str, knobs.Knob]]
     from augless import knobs
 
     for name, knob in knobs.of(kind).items():
+        if knob.meaning == name:  # keys of a recipe, written beside the others
+            continue
         one = get_args(knob.kind)[0] if get_origin(knob.kind) is tuple else knob.kind
         if knob.among is not None or not dataclasses.is_dataclass(one):
             yield prefix + name, knob
