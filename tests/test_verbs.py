@@ -303,7 +303,7 @@ def test_a_signal_saves_and_exits_75_and_the_same_command_goes_on(tmp_path, numb
     rest = child.stderr.read()
     child.stderr.close()
     assert child.wait() == 75, rest
-    assert "saving after this step" in rest and "the same command goes on" in rest
+    assert "saving after this step" in rest and "run the same command to resume" in rest
     assert runs.Run.open(tmp_path / "run").last().step >= 3
     done = run(*arguments, "--run", "run", "--max-minutes", "0", cwd=tmp_path)
     assert done.returncode == 75 and "stopped (0 minutes)" in done.stderr
@@ -569,7 +569,7 @@ def test_a_trial_is_listed_run_gone_on_with_and_reported(tmp_path, run):
     done = run("report", "tiny.toml", cwd=tmp_path)
     assert done.returncode == 2 and "start augless trial" in done.stderr
     done = run("trial", "tiny.toml", "--max-minutes", "0", cwd=tmp_path)
-    assert done.returncode == 75 and "the same command goes on" in done.stderr, done.stderr
+    assert done.returncode == 75 and "run the same command to resume" in done.stderr, done.stderr
     assert "0 of 2 runs done" in done.stderr and "with 2 of 2 runs to go" in done.stderr
     done = run("trial", "tiny.toml", "--jobs", "2", cwd=tmp_path)
     assert done.returncode == 0, done.stderr

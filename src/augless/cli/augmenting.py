@@ -43,7 +43,7 @@ def augment(
 ) -> None:
     """Make rewritten training pairs: back-translation and others.
 
-    The same command goes on where it stopped.
+    The same command resumes where it stopped.
 
     The folder holds the whole corpus: the original training pairs, the made ones with their weight
     w, and the other splits as they are. Nothing is downloaded unless asked for.

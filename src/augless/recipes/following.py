@@ -135,7 +135,7 @@ def train(
     max_minutes: float = math.inf,
     tensorboard: bool = False,
 ) -> tuple[runs.Run, bool]:
-    """Follow a recipe, or go on with it; return the run and whether it is finished.
+    """Follow a recipe, or resume it; return the run and whether it is finished.
 
     The run's folder is named after the recipe and a fingerprint of it and its corpus. What a recipe
     that augments needs is done first: if that is stopped, the run is that of the need, or there is
@@ -156,7 +156,7 @@ def train(
             return before, False
         made = augment(resolved, place)
         if made is None:
-            raise augmentation.Stopped("stopped while pairs were made; the same command goes on")
+            raise augmentation.Stopped("stopped while making pairs; run the same command to resume")
         needed = costs(resolved, made, place)
         enlarged = augmentation.Enlarged.of(recipe.corpus, made.folder, recipe.augment.w)
         prepared = prepare(resolved, place, enlarged)
@@ -221,7 +221,7 @@ def _trainer(recipe: Recipe, prepared: data.Prepared, device: torch.device) -> t
 def _created(
     resolved: Resolved[Recipe], folder: Path, prepared: data.Prepared, device: torch.device
 ) -> runs.Run:
-    """Make a run's folder, or open it to go on; warn where other bits will come of that."""
+    """Make a run's folder, or open it to resume; warn where other bits will come of that."""
     run = runs.Run.create(
         folder,
         recipe=identity(resolved),
