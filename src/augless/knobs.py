@@ -164,13 +164,13 @@ class Knob:
 
     def check(self, value: Any, where: str, given: Any = None) -> None:
         """Refuse a value of another type, or beyond the limits; say what was given for it."""
-        if not _fits(self.kind, value, self.limits):
+        fits, meant = _fits(self.kind, value, self.limits), ""
+        if fits and self.names:
+            unknown = {*((value,) if isinstance(value, str) else value)} - {*self.names}
+            fits, meant = not unknown, "".join(hint(name, self.names) for name in sorted(unknown))
+        if not fits:
             said = shown(value if given is None else given)
-            raise BadKnob(f"{where} is {said}; it must be {self.wanted}")
-        if self.names:
-            for name in (value,) if isinstance(value, str) else value:
-                if name not in self.names:
-                    raise _unlisted(where, name, self.names)
+            raise BadKnob(f"{where} is {said}; it must be {self.wanted}{meant}")
 
 
 _known: dict[type[Any], dict[str, Knob]] = {}
@@ -258,11 +258,6 @@ def shown(value: Any) -> str:
     return spelt if len(spelt) <= 100 else f"{spelt[:97]}..."
 
 
-def _unlisted(where: str, name: Any, names: Iterable[str]) -> BadKnob:
-    meant = hint(name, names) if isinstance(name, str) else ""
-    return BadKnob(f"{where} is {shown(name)}{meant}\nit can be: {', '.join(names)}")
-
-
 def _built(knob: Knob, value: Any, where: str) -> Any:
     if knob.among is not None and not knob.names:
         return _chosen(knob, knob.among.choices, value, where)
@@ -278,7 +273,8 @@ def _chosen(knob: Knob, choices: Mapping[str, Any], value: Any, where: str) -> A
         default = type(factory())
         name = next(name for name, kind in choices.items() if kind is default)
     if not isinstance(name, str) or name not in choices:
-        raise _unlisted(where, name, choices)
+        meant = hint(str(name), choices) if isinstance(name, str) else ""
+        raise BadKnob(f"{where} is {shown(name)}{meant}\nit can be: {', '.join(choices)}")
     for key in values:
         having = [other for other, kind in choices.items() if key in of(kind)]
         if having and name not in having:
