@@ -13,7 +13,7 @@ from augless.knobs import AtLeast, Within
 if TYPE_CHECKING:
     from augless import augmentation, recipes
     from augless.augmentation import measuring
-    from augless.recipes.following import Recipe
+    from augless.recipes.recipe import Recipe
 
 _AUGMENTERS = options.completing("augmentation", "AUGMENTERS")
 Augmenting = Annotated[str, "How; see augless list augmenters.", _AUGMENTERS]

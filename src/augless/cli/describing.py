@@ -25,7 +25,7 @@ KINDS = {
     "plans": ("trials", "shipped"),
     "plan": ("trials", "Plan"),
     "method": ("trials", "Method"),
-    "recipe": ("recipes.following", "Recipe"),
+    "recipe": ("recipes.recipe", "Recipe"),
     "text": ("data", "Settings"),
     "filters": ("data", "Filters"),
     "training": ("training", "Settings"),

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from augless import data, decoding, metrics, models, training
-
-if TYPE_CHECKING:
-    from augless.recipes.following import Recipe
+from augless.recipes.recipe import Recipe
 
 Validate = Callable[[models.Model], dict[str, float]]
 
