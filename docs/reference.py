@@ -1,4 +1,4 @@
-"""Writes reference.md, all keys of a recipe, from what `augless list` knows: `make figures`."""
+"""Writes reference.md, the keys of recipes and plans that `augless list` knows: `make figures`."""
 
 import importlib
 import io
@@ -6,15 +6,17 @@ from pathlib import Path
 
 from augless.cli import describing
 
-HEAD = """# All keys of a recipe
+HEAD = """# All keys of recipes and plans
 
 Written by `make figures` from the code; `augless list` shows the same. A key is set on the command
-line (`augless train toy-de-en training.epochs=5`) or in a recipe's TOML. Where a choice is named,
-its own keys follow: `model=transformer model.layers=3`.
+line (`augless train toy-de-en training.epochs=5`) or in a recipe's TOML; a plan's likewise
+(`augless trial demo seeds=1,2`). Where a choice is named, its own keys follow:
+`model=transformer model.layers=3`.
 """
 
 # How the keys of each kind begin, and what they are; in the order of a recipe.
 PREFIXES = {
+    "recipe": ("", "The recipe"),
     "corpora": ("corpus", "The corpus"),
     "text": ("text", "Text to ids"),
     "vocabularies": ("text.vocabulary", "Vocabularies"),
@@ -27,6 +29,8 @@ PREFIXES = {
     "training": ("training", "Training"),
     "optimizers": ("training.optimizer", "Optimisers"),
     "searches": ("search", "Search, and `validation` during training"),
+    "plan": ("", "Plans"),
+    "method": ("methods.NAME", "Methods of a plan"),
 }
 
 
@@ -48,7 +52,8 @@ def text() -> str:
             for knob, said in described["knobs"].items():
                 meaning = said["meaning"].replace("|", "\\|")
                 default = said["default"] or '""'
-                out.write(f"| `{prefix}.{knob}` | `{default}` | {meaning} |\n")
+                key = f"{prefix}.{knob}".removeprefix(".")
+                out.write(f"| `{key}` | `{default}` | {meaning} |\n")
     return out.getvalue()
 
 

@@ -22,6 +22,7 @@ import numpy as np
 
 from augless import corpora, runs, schemas, storage, trials
 from augless.recipes import following, reading
+from augless.recipes.recipe import Recipe
 
 
 def score(value, signature="s"):
@@ -193,7 +194,7 @@ def trained(folder, corpus):
             "optimizer": {"name": "adam", "rate": 0.02, "warmup": 5},
         },
     }
-    resolved = reading.resolve(following.Recipe, "tiny", values, {})
+    resolved = reading.resolve(Recipe, "tiny", values, {})
     recipe = replace(resolved.recipe, corpus=corpus)
     place = following.Place(prepared=folder / "data")
     run, finished = following.train(replace(resolved, recipe=recipe), place, folder=folder / "run")

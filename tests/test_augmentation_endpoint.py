@@ -236,7 +236,7 @@ def test_a_killed_job_pays_for_nothing_twice(tmp_path):
 
         until(lambda: kept() == 6)
         process.send_signal(signal.SIGKILL)
-        process.wait()
+        assert process.wait() == -signal.SIGKILL
         assert not (tmp_path / "out").exists()
         held.set()
         done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)

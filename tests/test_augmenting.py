@@ -75,7 +75,7 @@ def test_stopped_by_a_signal_it_is_75_and_goes_on(run, tmp_path, monkeypatch):
     monkeypatch.setattr(making, "timed", interrupted)
     command = ("augment", "word-edits", *CORPUS, "--out", "edited")
     code, out, err = run(*command)
-    assert code == 75 and out == "" and "the same command goes on" in err
+    assert code == 75 and out == "" and "run the same command to resume" in err
     assert not (tmp_path / "edited").exists() and len(calls) == 2
     code, _, err = run(*command)
     assert code == 0, err

@@ -115,6 +115,14 @@ def test_the_form_can_be_told_where_the_name_does_not_tell(tmp_path):
     assert list(Files(train=(path,), form="tsv").pairs("train")) == [Pair("a", "b")]
 
 
+def test_a_weight_in_tsv_is_a_column_by_number(tmp_path):
+    path = write(tmp_path / "train.tsv", "a\tb\t0.5\n")
+    said = "weight is 'share'; name its TSV column by number"
+    fails(lambda: Files(train=(path,), weight="share"), said)
+    fails(Files(path=tmp_path, weight="share").check, said)
+    assert [one.weight for one in Files(path=tmp_path, weight="3").pairs("train")] == [0.5]
+
+
 def test_a_folder_is_searched_for_splits(tmp_path):
     for name in ("train.query", "train.response", "dev.query.gz", "dev.response.xz"):
         packed = {".gz": gzip.compress, ".xz": lzma.compress}.get(Path(name).suffix, bytes)

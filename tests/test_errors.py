@@ -1,6 +1,7 @@
 """Exit codes: one table, and README prints it."""
 
 import re
+import signal
 from pathlib import Path
 
 import pytest
@@ -42,6 +43,12 @@ def test_every_mistake_of_a_user_has_its_code(error, code):
 )
 def test_the_code_is_that_of_the_failures_if_they_agree(failures, code):
     assert errors.code_of_all(failures) == code
+
+
+def test_troubleshooting_says_what_to_do_about_every_exit_code():
+    text = (Path(__file__).parent.parent / "docs" / "troubleshooting.md").read_text("utf-8")
+    listed = [int(code) for code in re.findall(r"^\| (\d+) \|", text, re.MULTILINE)]
+    assert listed == [*sorted(errors.MEANINGS), 128 + signal.SIGPIPE]
 
 
 def test_the_readme_has_the_table_of_exit_codes():

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from augless import data, knobs, recipes, text, training
 from augless.knobs import Above, Among, AtLeast, AtMost, Below, Knobs, Within
-from augless.recipes import following
+from augless.recipes.recipe import Recipe
 
 TABLES = (
     "corpora.CORPORA",
@@ -26,7 +26,7 @@ TABLES = (
     "metrics.METRICS",
     "augmentation.AUGMENTERS",
 )
-PARTS = [data.Settings, data.Filters, training.Settings, training.Term, following.Recipe]
+PARTS = [data.Settings, data.Filters, training.Settings, training.Term, Recipe]
 
 
 def kinds() -> list[type[Any]]:

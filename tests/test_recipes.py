@@ -1,10 +1,12 @@
+import dataclasses
 from pathlib import Path
 
 import pytest
 import torch
 
 from augless import corpora, polar, recipes, text
-from augless.recipes import following, reading
+from augless.recipes import following, preparing, reading
+from augless.recipes.recipe import Recipe
 
 
 @pytest.mark.parametrize("name", recipes.shipped())
@@ -18,6 +20,12 @@ def test_every_shipped_recipe_is_strictly_valid_and_short(name):
 def test_every_corpus_has_a_recipe():
     resolved = (recipes.load(n, [] if "toy" in n else ["corpus.path=x"]) for n in recipes.shipped())
     assert {type(one.recipe.corpus) for one in resolved} == set(corpora.CORPORA.values())
+
+
+def test_preparing_knows_all_keys_of_a_recipe_by_name():
+    keys = [field.name for field in dataclasses.fields(Recipe)]
+    own = [field.name for field in dataclasses.fields(recipes.Preparation)]
+    assert sorted(keys) == sorted([*own, *preparing.OTHERS])
 
 
 def test_the_command_line_beats_the_recipe_which_beats_the_defaults(tmp_path):

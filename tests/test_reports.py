@@ -381,7 +381,7 @@ def test_every_format_has_what_the_page_has(small, trial, gathered):
     assert row["tuning_seconds"] == "300.0"
     chance = f"{answers.probability(contrasts.baseline.corrected_p)})"
     for text in (reports.markdown(gathered), reports.latex(gathered), reports.text(gathered)):
-        plain = text.replace(r"\textless{}", "<").replace("\\<", "<")
+        plain = " ".join(text.replace(r"\textless{}", "<").replace("\\<", "<").split())
         assert "Against plain: matched (" in plain and chance in plain
         assert "Against matched: linear (" in plain
         assert "corrected by Holm but for the primary contrast" in plain

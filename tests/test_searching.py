@@ -436,6 +436,7 @@ def test_a_plan_may_choose_by_a_metric_which_is_then_scored():
     assert plan.metrics == ("perplexity", "chrf") and plan.chooses_highest
     assert plan.seeds_of_tuning == (0, 2, 4)
     assert not planned().chooses_highest and planned().metrics == ("perplexity",)
+    assert planned(choose="loss") == planned()  # as plans of earlier versions say it
 
 
 def test_a_forecast_lists_the_whole_budget(reference, tmp_path, monkeypatch):
@@ -453,12 +454,13 @@ def test_a_forecast_lists_the_whole_budget(reference, tmp_path, monkeypatch):
 
 
 DOCUMENT = Path(__file__).parent.parent / "docs" / "trials.md"
+REFERENCE = DOCUMENT.with_name("reference.md")
 
 
-def test_every_key_of_a_plan_is_in_the_documents_and_no_other():
-    rows = re.findall(r"^\| (`.*?) \|", DOCUMENT.read_text("utf-8"), flags=re.M)
-    named = {key for row in rows for key in re.findall(r"`([a-z_]+)(?:\.NAME)?`", row)}
-    assert named == {*plans.KEYS}
+def test_every_key_of_a_plan_is_in_the_reference_with_its_meaning():
+    rows = re.findall(r"^\| `([a-z_.A-Z]+)` \|", REFERENCE.read_text("utf-8"), flags=re.M)
+    own = {f"methods.NAME.{field.name}" for field in dataclasses.fields(plans.Method)}
+    assert {*plans.KEYS} | own - {"methods.NAME.overrides"} <= {*rows}
 
 
 def test_the_plan_of_the_documents_can_be_followed(tmp_path):

@@ -6,6 +6,7 @@ import json
 import os
 import random
 import re
+import signal
 import socket
 import subprocess
 import sys
@@ -552,7 +553,7 @@ class Crowd:
 
     def kill(self):
         self._process.kill()
-        self._process.wait()
+        assert self._process.wait() == -signal.SIGKILL
         self._process.stdout.close()
 
     def total(self):
@@ -664,8 +665,6 @@ def test_no_acknowledged_rating_is_lost_or_doubled_when_the_server_is_killed(tmp
 
 
 def test_the_verb_serves_until_it_is_stopped(tmp_path):
-    import signal
-
     made_survey = made(tmp_path / "s")
     process = subprocess.Popen(
         [

@@ -7,6 +7,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tomllib
@@ -112,7 +113,7 @@ def test_hyper_parameters_are_chosen_on_the_validation_set_and_the_test_set_is_d
     root, trial, _ = reference
     choice = trial.chosen["exponential"]["toy-de-en"]
     scores = [attempt.score for attempt in choice.tried]
-    assert len(scores) == 2 and choice.best.score == min(scores) and choice.by == "loss"
+    assert len(scores) == 2 and choice.best.score == min(scores) and choice.by == "sentence-loss"
     assert choice.best == choice.tried[scores.index(min(scores))]
     logs = [path.read_text() for path in (root / "logs").glob("score-*.log")]
     final = [e for e in trial.entries if e.record is not None]
@@ -530,7 +531,7 @@ def test_stopped_and_killed_midway_a_trial_goes_on_to_the_same_table(reference, 
     until(lambda: {*begun()} - before)
     tree = descendants(parent.pid)
     parent.kill()
-    parent.wait()
+    assert parent.wait() == -signal.SIGKILL
     assert len(tree) >= 2
     until(lambda: not alive(tree))
 
@@ -679,7 +680,8 @@ def test_the_paper_stands_beside_ours():
         ({"titel": "x"}, "there is no key 'titel'; did you mean 'title'?"),
         ({"baseline": "plane"}, "baseline names 'plane'; did you mean 'plain'?"),
         ({"control": "x"}, "control names 'x'"),
-        ({"metric": "blue"}, "metric names 'blue'; did you mean 'bleu'?"),
+        ({"metric": "blue"}, "loss; did you mean 'bleu'?"),
+        ({"metrics": ["bleu", "crhf"]}, "loss; did you mean 'chrf'?"),
         ({"seeds": [1, 1]}, "seeds are [1, 1]; they must be different"),
         ({"seeds": ["a"]}, "seeds is ['a']; it must be several values, each a whole number"),
         ({"seeds": []}, "seeds are []"),
@@ -704,7 +706,7 @@ def test_the_paper_stands_beside_ours():
             "as many combinations: plain 1, b 2",
         ),
         ({"view": "pie"}, "view is 'pie'"),
-        ({"choose": "los"}, "choose names 'los'; did you mean 'loss'?"),
+        ({"choose": "sentence-los"}, "choose names 'sentence-los'; did you mean 'sentence-loss'?"),
         ({"tuning_seeds": 0}, "tuning_seeds is 0; it must be a whole number, from 1 to 100"),
         ({"tuning_seeds": [0]}, "it must be a whole number"),
     ],

@@ -143,10 +143,17 @@ class Knob:
     field: dataclasses.Field[Any]
 
     @property
+    def names(self) -> tuple[str, ...]:
+        """The names that it can have, or a list of them, if it is no more than that."""
+        if self.among is None or self.kind not in (str, tuple[str, ...]):
+            return ()
+        return tuple(self.among.choices)
+
+    @property
     def wanted(self) -> str:
         """What its value must be, in words."""
-        if self.among is not None and self.kind is str:
-            return f"one of {', '.join(self.among.choices)}"
+        if self.names:
+            return f"{'one' if self.kind is str else 'some'} of {', '.join(self.names)}"
         return _wanted(self.kind, self.limits)
 
     @property
@@ -157,12 +164,13 @@ class Knob:
 
     def check(self, value: Any, where: str, given: Any = None) -> None:
         """Refuse a value of another type, or beyond the limits; say what was given for it."""
-        fits = _fits(self.kind, value, self.limits)
-        if fits and self.among is not None and self.kind is str:
-            fits = value in self.among.choices
+        fits, meant = _fits(self.kind, value, self.limits), ""
+        if fits and self.names:
+            unknown = {*((value,) if isinstance(value, str) else value)} - {*self.names}
+            fits, meant = not unknown, "".join(hint(name, self.names) for name in sorted(unknown))
         if not fits:
             said = shown(value if given is None else given)
-            raise BadKnob(f"{where} is {said}; it must be {self.wanted}")
+            raise BadKnob(f"{where} is {said}; it must be {self.wanted}{meant}")
 
 
 _known: dict[type[Any], dict[str, Knob]] = {}
@@ -251,7 +259,7 @@ def shown(value: Any) -> str:
 
 
 def _built(knob: Knob, value: Any, where: str) -> Any:
-    if knob.among is not None and knob.kind is not str:
+    if knob.among is not None and not knob.names:
         return _chosen(knob, knob.among.choices, value, where)
     return _converted(knob.kind, value, where)
 
@@ -373,5 +381,7 @@ def _wanted(kind: Any, limits: tuple[Limit, ...]) -> str:
 
 
 def _spelt(bound: float) -> str:
+    if bound == LARGEST_SEED:
+        return "2^63 - 1"
     whole = bound == int(bound) and abs(bound) < 10**9
     return f"{int(bound):,}" if whole else f"{bound:g}"

@@ -91,6 +91,7 @@ class Augmenter(Knobs, ABC):
     copies: Annotated[int, "made pairs for each original", Within(1, 1000)] = 1
 
     version: ClassVar[int] = 1  # raised when the same knobs begin to give other texts
+    reverses: ClassVar[bool] = False  # whether the recipe's model is trained first, reversed
 
     @property
     def name(self) -> str:

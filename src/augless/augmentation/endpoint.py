@@ -155,7 +155,7 @@ class Client:
             if not self.answers.spend(self.job, self.settings.limit):
                 raise BadAugmentation(
                     f"the limit of {self.settings.limit:,} requests is used up\n"
-                    "what was answered is kept; the same command with a higher limit goes on"
+                    "answers are kept; run the same command to resume, with a higher limit"
                 )
             try:
                 text = self._request(content)
@@ -164,7 +164,7 @@ class Client:
                     tries = f"{attempt + 1} tries" if attempt else "one try"
                     raise EndpointError(
                         f"{self.settings.url}: {error}, after {tries}\n"
-                        "what was answered is kept; the same command goes on"
+                        "answers are kept; run the same command to resume"
                     ) from None
                 self._end.wait(self.pause(question, attempt, error.wait))
             else:

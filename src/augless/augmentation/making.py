@@ -66,7 +66,7 @@ def augment(
     """Augment the training pairs of a corpus, or find that it was done; None if asked to stop.
 
     The folder is there when it is whole. Until then what is done lies beside it, and the same call
-    goes on with it. The same seed gives the same bytes, whatever the number of workers. The splits
+    resumes it. The same seed gives the same bytes, whatever the number of workers. The splits
     other than train are written as they are. `writer` opens a run, for augmenters that need one:
     `augless.load`.
     """
@@ -413,7 +413,7 @@ def _worker_processes(augmenter: Augmenter, context: Context, workers: int) -> I
         except BrokenProcessPool:
             raise OSError(
                 "a worker process died, perhaps for want of memory\n"
-                "the same command goes on; give it fewer --workers"
+                "run the same command to resume, with fewer --workers"
             ) from None
         finally:
             pool.shutdown(wait=True, cancel_futures=True)

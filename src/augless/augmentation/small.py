@@ -57,7 +57,7 @@ class Small(Knobs):
 def train(
     settings: Small, context: Context, sides: Sequence[int], progress: Progress, stop: Stop
 ) -> Path:
-    """Train a model on sides of the training pairs, or go on; return its folder."""
+    """Train a model on sides of the training pairs, or resume; return its folder."""
     folder = context.work / _FOLDER
     if folder.exists():
         return folder

@@ -57,6 +57,8 @@ class BackTranslation(Augmenter):
     )
     mono: Annotated[Path | None, "a file of further target texts, one a line"] = None
 
+    reverses: ClassVar[bool] = True
+
     @property
     def free(self) -> tuple[str, ...]:
         """Where the run and the file lie."""

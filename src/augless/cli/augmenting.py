@@ -13,7 +13,7 @@ from augless.knobs import AtLeast, Within
 if TYPE_CHECKING:
     from augless import augmentation, recipes
     from augless.augmentation import measuring
-    from augless.recipes.following import Recipe
+    from augless.recipes.recipe import Recipe
 
 _AUGMENTERS = options.completing("augmentation", "AUGMENTERS")
 Augmenting = Annotated[str, "How; see augless list augmenters.", _AUGMENTERS]
@@ -43,7 +43,7 @@ def augment(
 ) -> None:
     """Make rewritten training pairs: back-translation and others.
 
-    The same command goes on where it stopped.
+    The same command resumes where it stopped.
 
     The folder holds the whole corpus: the original training pairs, the made ones with their weight
     w, and the other splits as they are. Nothing is downloaded unless asked for.
@@ -106,7 +106,7 @@ def _changes(augmenter: str, overrides: Sequence[str]) -> list[str]:
         raise options.unknown("augmenter", augmenter, augmentation.AUGMENTERS)
     knobs = [knob.name for knob in dataclasses.fields(augmentation.AUGMENTERS[augmenter])]
     known = [*knobs, "corpus", "text"]
-    if augmenter == "back-translation":  # it trains a model, as the recipe says
+    if augmentation.AUGMENTERS[augmenter].reverses:  # it trains a model, as the recipe says
         known += ["model", "terms", "training", "validation"]
     changes = [f"augment={augmenter}"]
     for one in overrides:

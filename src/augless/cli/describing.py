@@ -12,7 +12,7 @@ import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin
 
 from augless.cli import options, terminal
 
@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 KINDS = {
     "recipes": ("recipes", "shipped"),
     "plans": ("trials", "shipped"),
+    "plan": ("trials", "Plan"),
+    "method": ("trials", "Method"),
+    "recipe": ("recipes.recipe", "Recipe"),
     "text": ("data", "Settings"),
     "filters": ("data", "Filters"),
     "training": ("training", "Settings"),
@@ -37,8 +40,12 @@ KINDS = {
     "metrics": ("metrics", "METRICS"),
     "augmenters": ("augmentation", "AUGMENTERS"),
 }
-# How the keys of those that are no choice are written in a recipe.
-KEYS = {"text": "text", "filters": "text.filters", "training": "training", "terms": "terms.0"}
+# How the keys of those that are no choice are written in a recipe or a plan.
+KEYS = {name: name for name in ("plan", "recipe", "text", "training")} | {
+    "filters": "text.filters",
+    "method": "methods.NAME",
+    "terms": "terms.0",
+}
 EXTRAS = {
     "augment": ("transformers",),
     "search": ("optuna",),
@@ -109,16 +116,27 @@ def _said(listed: tuple[str, dict[str, Any] | list[str]]) -> Iterator[str]:
 
 def described(kind: type[Any]) -> dict[str, Any]:
     """Return what a component is and its knobs, from its own file."""
-    from augless import knobs
-
     listed = {}
-    for name, knob in knobs.of(kind).items():
+    for name, knob in _keys(kind):
         # Whether its limits say more than its default does.
-        names = knob.among is not None and knob.kind is str
-        limited = bool(knob.limits) or get_origin(knob.kind) is Literal or names
+        limited = bool(knob.limits or knob.names) or get_origin(knob.kind) is Literal
         meaning = f"{knob.meaning}; {knob.wanted}" if limited else knob.meaning
         listed[name] = {"default": _default(knob), "meaning": meaning}
     return {"meaning": (kind.__doc__ or "").split("\n")[0], "knobs": listed}
+
+
+def _keys(kind: type[Any], prefix: str = "") -> Iterator[tuple[str, knobs.Knob]]:
+    """Yield the keys below a component; those of a table in it, unless that is listed apart."""
+    from augless import knobs
+
+    for name, knob in knobs.of(kind).items():
+        if knob.meaning == name:  # keys of a recipe, written beside the others
+            continue
+        one = get_args(knob.kind)[0] if get_origin(knob.kind) is tuple else knob.kind
+        if knob.among is not None or not dataclasses.is_dataclass(one):
+            yield prefix + name, knob
+        elif name not in KEYS:
+            yield from _keys(knob.kind, f"{prefix}{name}.")
 
 
 def _default(knob: knobs.Knob) -> str:

@@ -153,7 +153,7 @@ def serve(
             text = f"Give each annotator their own link:\n{terminal.table(rows, left=2)}"
             terminal.result(as_json, {"address": address.base, "links": links}, lambda: text)
             if not as_json:
-                print("Ctrl-C stops; the same command goes on.", file=sys.stderr)
+                print("Ctrl-C stops; run the same command to resume.", file=sys.stderr)
             if address.public and address.base.startswith("http:"):
                 terminal.say(
                     "others can read what is sent: there is no encryption; put a proxy with TLS "

@@ -97,7 +97,7 @@ class Stopped(Exception):  # noqa: N818  # named for what it is
     """Work that can be resumed: why it ended, and how far it is."""
 
     def __init__(self, why: str, where: str = "") -> None:
-        super().__init__(f"stopped ({why}){where}\nthe same command goes on from there")
+        super().__init__(f"stopped ({why}){where}\nrun the same command to resume")
 
 
 class Stop:
@@ -134,7 +134,7 @@ class Stop:
     def _note(self, number: int, _: object) -> None:
         again, self.by = bool(self.by), signal.Signals(number).name
         if again or not self._heeded:  # a second time, or nobody looks: at once
-            self._say("ending; the same command goes on")
+            self._say("ending; run the same command to resume")
             raise SystemExit(STOPPED)
         self._say("saving after this step")
 

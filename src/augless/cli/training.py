@@ -31,7 +31,7 @@ def train(
     verbose: options.Verbose = False,
     as_json: options.Json = False,
 ) -> None:
-    """Train a model; the same command goes on where it stopped.
+    """Train a model; the same command resumes where it stopped.
 
     Examples:
 

@@ -1,6 +1,5 @@
 """Anybody's own files."""
 
-import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -66,13 +65,11 @@ class Files(Corpus):
             raise BadData("files: extra names splits of the folder path, which is not given.")
         if len(self.fields) not in (0, 2):
             raise BadData(f"fields are {self.fields}; name two, for source and target.")
-        if self.weight and self.form == "tsv" and not re.fullmatch("[1-9][0-9]{0,4}", self.weight):
-            raise BadData(f"weight is {self.weight!r}; name its TSV column by number, from 1.")
         for split, paths in named.items():
             if len(paths) > 2:
                 raise BadData(f"{split} has {len(paths)} files; give two, or one of both sides.")
             if len(paths) == 2 and reading.STDIN in paths:
-                raise BadData(f"{split}: standard input must have both sides, as TSV or JSONL.")
+                raise BadData(f"{split}: standard input must have both sides, as {_these()}.")
             if len(paths) == 1:
                 self._format(paths[0])
         if sum(paths == (reading.STDIN,) for paths in named.values()) > 1:
@@ -97,6 +94,9 @@ class Files(Corpus):
                 f"{reading.name(self.path or Path())}: no split is in this folder.\n"
                 f"Put train.{one} and train.{other} there (or .gz, .xz, .zst), or set languages."
             )
+        for paths in self._files().values():
+            if len(paths) == 1:
+                self._format(paths[0])
         super().check()
 
     def stream(self, split: str, tally: Tally) -> Iterator[Pair]:
@@ -124,11 +124,11 @@ class Files(Corpus):
             ending = [part for part in path.suffixes if part.lower() not in COMPRESSED][-1:]
             chosen = next((one for one in _formats() if [one.suffix] == ending), None)
         if chosen is not None:
+            chosen.check(self.weight)
             return chosen
         names = [one.suffix[1:] for one in _formats()]
-        these = " or ".join(map(str.upper, names))
         raise BadData(
-            f"{reading.name(path)}: is it {these}? Its name does not tell.\n"
+            f"{reading.name(path)}: is it {_these()}? Its name does not tell.\n"
             f"Set corpus.form={' or '.join(names)} "
             f'(in Python: form="{names[0]}"), or give two files.'
         )
@@ -179,6 +179,8 @@ class Format:
     """from a corpus, which says where they are, to what finds source and target in a line"""
     value: Callable[[str, str], Any]
     """what a line says of a key, such as its weight"""
+    check: Callable[[str], None] = lambda key: None
+    """refuses a key that no line can have"""
     marks: bool = False
     """whether its lines can say that augmentation made them"""
 
@@ -190,6 +192,7 @@ FORMATS: dict[str, Format | None] = Choices(
             suffix=".tsv",
             sides=lambda files: reading.columns(files.columns),
             value=reading.column,
+            check=reading.check_column,
         ),
         "jsonl": Format(
             suffix=".jsonl",
@@ -204,3 +207,7 @@ FORMATS: dict[str, Format | None] = Choices(
 
 def _formats() -> list[Format]:
     return [one for one in FORMATS.values() if one is not None]
+
+
+def _these() -> str:
+    return " or ".join(one.suffix[1:].upper() for one in _formats())

@@ -16,6 +16,7 @@ import json
 import lzma
 import math
 import os
+import re
 import shutil
 import sys
 import tempfile
@@ -438,6 +439,12 @@ def columns(wanted: tuple[int, int]) -> Callable[[Path, int, str], tuple[str, st
         return cells[one - 1], cells[other - 1]
 
     return fields
+
+
+def check_column(key: str) -> None:
+    """Refuse what is no number of a column, counted from 1; nothing asks for none."""
+    if key and not re.fullmatch("[1-9][0-9]{0,4}", key):
+        raise BadData(f"weight is {key!r}; name its TSV column by number, from 1.")
 
 
 def column(line: str, key: str) -> str:

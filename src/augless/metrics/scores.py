@@ -434,8 +434,13 @@ METRICS: dict[str, type[Any]] = Choices({metric.name: metric for metric in _LIST
 
 
 def higher_is_better(name: str) -> bool:
-    """Tell the direction of what can choose a model: a metric, or the validation loss."""
-    return name != "loss" and bool(METRICS[name].higher_is_better)
+    """Tell the direction of a metric."""
+    return bool(METRICS[name].higher_is_better)
+
+
+def of_text(name: str) -> bool:
+    """Tell whether a metric scores generated sentences; the others need nats and tokens only."""
+    return "nats" not in METRICS[name].needs
 
 
 def made(name: str, **known: str) -> Metric:

@@ -16,13 +16,13 @@ from augless.recipes.preparing import Preparation, preparation
 from augless.recipes.reading import BadRecipe, Resolved, hint, read, shipped
 
 if TYPE_CHECKING:  # brings torch, which preparing does without
-    from augless.recipes.following import Recipe
+    from augless.recipes.recipe import Recipe
 
 __all__ = ["BadRecipe", "Preparation", "Resolved", "hint", "load", "preparation", "shipped"]
 
 
 def load(recipe: str, overrides: Sequence[str] = ()) -> Resolved[Recipe]:
     """Read a recipe, a file or the name of a shipped one, and apply key=value overrides."""
-    from augless.recipes.following import Recipe
+    from augless.recipes.recipe import Recipe
 
     return read(Recipe, recipe, overrides, (), suggesting.suggestions)

@@ -10,20 +10,19 @@ import math
 import platform
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from augless import augmentation, corpora, data, decoding, metrics, models, runs, text, training
-from augless.knobs import LARGEST_SEED, Among, Knobs, Within
 from augless.recipes import boards, memory, needing
-from augless.recipes.preparing import Preparation
-from augless.recipes.reading import BadRecipe, Resolved, changed, hint, nested, override, resolve
+from augless.recipes.reading import BadRecipe, Resolved, changed, nested, override, resolve
+from augless.recipes.recipe import Generation, Recipe
 from augless.recipes.validating import validation
 
 Progress = Callable[[str, int, int | None], None]
@@ -37,50 +36,6 @@ _CONTENT = "augment.content"
 # Knobs that change no bit of the model, or whose content is in the corpus' fingerprint: they may
 # differ when a run is resumed.
 FREE = ("training.log_every", "training.save_every", "training.keep", "text.codec")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Generation(Knobs):
-    """The part of a recipe that a trained run needs to be opened again, beside its codecs."""
-
-    model: Annotated[models.Architecture, "what is trained", Among("models.MODELS")] = field(
-        default_factory=models.Lstm
-    )
-    search: Annotated[
-        decoding.Search, "how sentences are generated in the end", Among("decoding.SEARCHES")
-    ] = field(default_factory=decoding.Beam)
-    seed: Annotated[int, "of initialisation, order and dropout", Within(0, LARGEST_SEED)] = 1
-
-
-@dataclass(frozen=True, kw_only=True)
-class Recipe(Generation, Preparation):
-    """Everything that decides a run."""
-
-    augment: Annotated[
-        augmentation.Augmenter | None,
-        "made pairs that are trained on too; none: only the corpus's own",
-        Among("augmentation.AUGMENTERS"),
-    ] = None
-    terms: Annotated[tuple[training.Term, ...], "the summands of the objective"] = (
-        training.Term(),
-    )
-    training: Annotated[training.Settings, "how it is trained"] = field(
-        default_factory=training.Settings
-    )
-    validation: Annotated[
-        decoding.Search, "how validation sentences are generated", Among("decoding.SEARCHES")
-    ] = field(default_factory=decoding.Greedy)
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not self.terms:
-            raise ValueError("there are no terms; a recipe needs at least one")
-        known = [name for name, one in metrics.METRICS.items() if "nats" not in one.needs]
-        choices = ["loss", "perplexity", *known]
-        if self.training.metric not in choices:
-            meant = hint(self.training.metric, choices)
-            these = ", ".join(choices)
-            raise ValueError(f"metric is {self.training.metric!r}{meant}\nit can be: {these}")
 
 
 def identity(resolved: Resolved[Recipe]) -> dict[str, Any]:
@@ -137,7 +92,7 @@ def train(
     max_minutes: float = math.inf,
     tensorboard: bool = False,
 ) -> tuple[runs.Run, bool]:
-    """Follow a recipe, or go on with it; return the run and whether it is finished.
+    """Follow a recipe, or resume it; return the run and whether it is finished.
 
     The run's folder is named after the recipe and a fingerprint of it and its corpus. What a recipe
     that augments needs is done first: if that is stopped, the run is that of the need, or there is
@@ -158,7 +113,7 @@ def train(
             return before, False
         made = augment(resolved, place)
         if made is None:
-            raise augmentation.Stopped("stopped while pairs were made; the same command goes on")
+            raise augmentation.Stopped("stopped while making pairs; run the same command to resume")
         needed = costs(resolved, made, place)
         enlarged = augmentation.Enlarged.of(recipe.corpus, made.folder, recipe.augment.w)
         prepared = prepare(resolved, place, enlarged)
@@ -223,7 +178,7 @@ def _trainer(recipe: Recipe, prepared: data.Prepared, device: torch.device) -> t
 def _created(
     resolved: Resolved[Recipe], folder: Path, prepared: data.Prepared, device: torch.device
 ) -> runs.Run:
-    """Make a run's folder, or open it to go on; warn where other bits will come of that."""
+    """Make a run's folder, or open it to resume; warn where other bits will come of that."""
     run = runs.Run.create(
         folder,
         recipe=identity(resolved),

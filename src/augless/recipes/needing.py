@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from augless import augmentation, training
 from augless.augmentation import draws
 from augless.recipes import suggesting
 from augless.recipes.reading import BadRecipe, Resolved, flat, read, spread
-
-if TYPE_CHECKING:
-    from augless.recipes.following import Recipe
+from augless.recipes.recipe import Recipe
 
 _REVERSE = 1  # makes another seed of a seed
 
@@ -26,9 +24,8 @@ def needs(resolved: Resolved[Recipe]) -> dict[str, Resolved[Recipe]]:
     augmenter = resolved.recipe.augment
     if augmenter is None:
         return {}
-    kind = type(resolved.recipe)
     return {
-        name: reverse(resolved) if wanted is augmentation.REVERSE else _wanted(kind, name, wanted)
+        name: reverse(resolved) if wanted is augmentation.REVERSE else _wanted(name, wanted)
         for name, wanted in augmenter.needs.items()
     }
 
@@ -48,12 +45,12 @@ def check(resolved: Resolved[Recipe]) -> None:
         recipe.augment.check(recipe.corpus.languages, trained)
 
 
-def _wanted(kind: type[Recipe], name: str, wanted: Mapping[str, Any]) -> Resolved[Recipe]:
+def _wanted(name: str, wanted: Mapping[str, Any]) -> Resolved[Recipe]:
     """Read the recipe that an augmenter names."""
     values = spread(wanted)
     recipe = values.pop("recipe")
     try:
-        resolved = read(kind, recipe, values, (), suggesting.suggestions)
+        resolved = read(Recipe, recipe, values, (), suggesting.suggestions)
     except BadRecipe as error:
         raise BadRecipe(f"augment, {name}: {error}") from None
     if resolved.recipe.augment is not None:

@@ -12,6 +12,7 @@ from augless.recipes import suggesting
 from augless.recipes.reading import Resolved, read
 
 OTHERS = ("augment", "model", "terms", "training", "validation", "search", "seed")
+"""the other keys of a recipe, which stay unread"""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from augless import data, decoding, metrics, models, training
-
-if TYPE_CHECKING:
-    from augless.recipes.following import Recipe
+from augless.recipes.recipe import Recipe
 
 Validate = Callable[[models.Model], dict[str, float]]
 
@@ -29,10 +26,12 @@ def validation(recipe: Recipe, prepared: data.Prepared) -> Validate:
         if not math.isfinite(loss):
             raise FloatingPointError(f"the loss of the {split} pairs is not finite")
         scores = {"loss": loss, "perplexity": math.exp(min(loss, 700.0))}
-        if metric not in scores:
+        if metrics.of_text(metric):
             writer = decoding.Writer(model, prepared.codecs, recipe.validation)
             sources, references = lines[split]
             scores[metric] = metrics.score(metric, writer.generate(sources), references).value
+        elif metric not in scores:
+            scores[metric] = metrics.score(metric, nats=nats, tokens=tokens).value
         return scores
 
     def validate(model: models.Model) -> dict[str, float]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from augless import runs, trials
+from augless import metrics, runs, trials
 from augless.recipes import BadRecipe, reading
 from augless.reports import charts, words
 from augless.reports.charts import Panel
@@ -92,7 +92,7 @@ def learning(study: Study) -> list[Panel]:
     known = list(dict.fromkeys(n for run in runs for epoch in run.epochs for n in epoch.scores))
     if not known:
         return []
-    others = [name for name in known if name not in ("loss", "perplexity")]
+    others = [name for name in known if name not in metrics.METRICS or metrics.of_text(name)]
     watched = [name for name in others if name.startswith(WATCHED)]
     score = study.metric.name if study.metric.name in known else (others or known)[-1]
     score = watched[0] if watched else score

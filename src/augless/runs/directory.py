@@ -57,7 +57,7 @@ class Busy(RuntimeError):  # noqa: N818  # named for what it is
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """All that a run needs to go on from a step."""
+    """All that a run needs to resume from a step."""
 
     step: int
     tensors: dict[str, dict[str, Tensor]]
@@ -186,7 +186,7 @@ class Run:
         return self._newest("checkpoint")
 
     def forget(self) -> None:
-        """Remove all checkpoints: a finished run goes on from none. Its best model stays."""
+        """Remove all checkpoints: a finished run resumes from none. Its best model stays."""
         for path, _, _ in self.saved("checkpoint"):
             self._discard(path, "save")
 

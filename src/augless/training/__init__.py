@@ -1,7 +1,7 @@
 """The loop: batches in, a trained run out.
 
 The objective is a list of `Term`s. A `Trainer` holds all that a checkpoint must hold, and `fit`
-goes on from the last one: the order of an epoch and every draw of a step are functions of the seed
+resumes from the last one: the order of an epoch and every draw of a step are functions of the seed
 and the position, so a run that was killed ends with the bits of one that was not (on the same
 machine, with the same torch and number of threads).
 """

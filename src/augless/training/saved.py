@@ -16,7 +16,7 @@ from augless.training.terms import Criterion
 
 @dataclass
 class Position:
-    """Where a run is: enough, with the parameters, to go on as if nothing had happened."""
+    """Where a run is: enough, with the parameters, to resume as if nothing had happened."""
 
     __pydantic_config__ = EXACT
 

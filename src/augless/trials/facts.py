@@ -20,7 +20,7 @@ from augless.schemas import Count, Number
 Values = dict[str, Any]
 """dotted key of a recipe -> value; a table that has a name stands for a whole choice"""
 
-LOSS = "loss"
+LOSS = "sentence-loss"
 """what tuning chooses by unless a metric is asked for: nats per sentence of the validation set,
 never weighted; unlike perplexity it is comparable between vocabularies"""
 

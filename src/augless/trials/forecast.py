@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from augless import metrics
 from augless.errors import Failure, code_of
 from augless.trials import graph, running
 from augless.trials.graph import Job
@@ -216,8 +217,8 @@ def measure(job: Job, place: following.Place, folder: Path) -> Measured:
         steps, step, total = watch.timed(fitting.STAGE)
         copies = 0 if recipe.augment is None else recipe.augment.copies
         writing = functools.partial(_writing, job, place)
-        text_metric = recipe.training.metric not in ("loss", "perplexity")
-        validation = writing(recipe.validation, "valid") if text_metric else 0.0
+        of_text = metrics.of_text(recipe.training.metric)
+        validation = writing(recipe.validation, "valid") if of_text else 0.0
         return Measured(
             steps=steps,
             step=step,

@@ -26,7 +26,7 @@ from augless.trials.spelling import literal, written
 
 if TYPE_CHECKING:  # brings torch, which help does without
     from augless.recipes import Resolved
-    from augless.recipes.following import Recipe
+    from augless.recipes.recipe import Recipe
 
 Kind = Literal["prepare", "augment", "train", "score", "choose"]
 Purpose = Literal["tune", "final"]

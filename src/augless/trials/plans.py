@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from augless import knobs, metrics, recipes
-from augless.knobs import LARGEST_SEED, Knobs, Within
+from augless.knobs import LARGEST_SEED, Among, Knobs, Within
 from augless.recipes import reading
 from augless.trials.facts import LOSS, Values
 from augless.trials.spelling import key_of, literal
@@ -23,6 +23,7 @@ Published = dict[str, dict[str, float]]
 """label of a corpus -> metric -> number in the paper"""
 
 _METRIC = "bleu"
+_LOSS = "loss"  # how plans of earlier versions spell `LOSS`; the metric of that name is per token
 _PACKAGE = "augless.trials"
 OWN = "own"
 """the plan that is followed with somebody's files only"""
@@ -45,26 +46,27 @@ class Method(Knobs):
     """A row of the table: what it changes in a recipe."""
 
     overrides: Values = field(default_factory=dict)
-    matches: str | None = None
-    """the method whose weights it gives to samples without regard to their loss: its control"""
-    kind: Literal["matched", "averaged", "shuffled"] = "matched"
-    """how: every sample its batch's mean weight (matched) or the running mean (averaged), or each
-    the weight of another one (shuffled); names of weightings"""
-    published: Published = field(default_factory=dict)
-    series: str | None = None
-    """the line of a figure that it is a point of"""
-    at: float | None = None
-    """where on that line"""
+    matches: Annotated[
+        str | None,
+        "makes it the control of a method: it gives its weights without regard to losses",
+    ] = None
+    kind: Annotated[
+        Literal["matched", "averaged", "shuffled"],
+        "which weight a sample gets: its batch's mean, which keeps what lies between batches; the "
+        "running mean, which is a learning rate; or that of another sample",
+    ] = "matched"
+    published: Annotated[Published, "the paper's numbers, by corpus"] = field(default_factory=dict)
+    series: Annotated[str | None, "the line of a figure that it is a point of"] = None
+    at: Annotated[float | None, "where on that line"] = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Range(Knobs):
     """Numbers to search between, whole ones if both ends are written so."""
 
-    low: Any
-    high: Any
-    log: bool = False
-    """whether orders of magnitude are searched evenly"""
+    low: Annotated[Any, "the lowest"]
+    high: Annotated[Any, "the highest"]
+    log: Annotated[bool, "whether orders of magnitude are searched evenly"] = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -89,38 +91,60 @@ Space = dict[str, list[Any] | Range]
 class Plan(Knobs):
     """Methods x seeds x corpora."""
 
-    name: str
+    name: Annotated[str, "the folder's name, if not that of the file"]
     title: Annotated[str, "the page's heading"]
-    recipes: Annotated[dict[str, Base], "the corpora"]
-    """label -> what all methods start from"""
-    methods: Annotated[dict[str, Method], "what is compared"]
-    overrides: Values = field(default_factory=dict)
-    seeds: Annotated[tuple[int, ...], "of the runs", Within(0, LARGEST_SEED)] = (1, 2, 3)
-    baseline: str = "plain"
-    control: str | None = None
-    """the method that others are compared with besides, unless one `matches` them"""
-    primary: str | None = None
-    """the method whose difference from the baseline, over all corpora, is the primary contrast, for
-    which nothing is corrected; if not given, the first that weighs its samples"""
-    metric: str = _METRIC
-    """what methods are compared by on the test set"""
-    metrics: tuple[str, ...] = ()
-    """all that is scored, `metric` first"""
-    tune: dict[str, Space] = field(default_factory=dict)
-    """method -> what to try on the validation set only: all combinations of lists, or, where there
-    is a range, as many points as the budget has"""
-    budget: Annotated[int, "of tuning", Within(0, 1_000_000)] = 0
-    """combinations that each tuned method tries"""
-    choose: str = LOSS
-    """what tuning chooses by on the validation set: the loss, or the name of a metric"""
-    tuning_seeds: Annotated[int, "of tuning", Within(1, 100)] = 2
-    """seeds that each combination is tried with; the mean over them decides"""
-    published_only: dict[str, Published] = field(default_factory=dict)
-    """rows of the paper that no method here makes"""
-    view: Literal["table", "samples", "sweep"] = "table"
-    """what is looked at: the table, scores against samples seen, or a sweep over `Method.at`"""
-    small: bool = False
-    """whether this is the plan's scale for a laptop"""
+    recipes: Annotated[
+        dict[str, Base],
+        "the corpora: a list of recipes, or label = recipe and what to change in it",
+    ]
+    methods: Annotated[dict[str, Method], "what is compared: what each changes in the recipe"]
+    overrides: Annotated[Values, "what all runs change in their recipe"] = field(
+        default_factory=dict
+    )
+    seeds: Annotated[
+        tuple[int, ...],
+        "each method is trained with each; three or more, if you can",
+        Within(0, LARGEST_SEED),
+    ] = (1, 2, 3)
+    baseline: Annotated[
+        str, "what all methods are compared with; if not given, the first of them"
+    ] = "plain"
+    control: Annotated[
+        str | None, "what methods are compared with besides, unless one `matches` them"
+    ] = None
+    primary: Annotated[
+        str | None,
+        "the method that the answer is about: its difference from the baseline, over all corpora, "
+        "is not corrected; if not given, the first that weighs its samples",
+    ] = None
+    metric: Annotated[
+        str, "what methods are compared by on the test set", Among("metrics.METRICS")
+    ] = _METRIC
+    metrics: Annotated[
+        tuple[str, ...], "all that is scored, `metric` first", Among("metrics.METRICS")
+    ] = ()
+    tune: Annotated[
+        dict[str, Space],
+        "by method, what to try on the validation set: all combinations of lists, or, where there "
+        "is a range, as many points as the budget has",
+    ] = field(default_factory=dict)
+    budget: Annotated[
+        int, "combinations that each tuned method tries; 0: all", Within(0, 1_000_000)
+    ] = 0
+    choose: Annotated[
+        str, "what tuning chooses by: `sentence-loss`, never weighted, or the name of a metric"
+    ] = LOSS
+    tuning_seeds: Annotated[
+        int, "seeds that each combination is tried with; the mean over them decides", Within(1, 100)
+    ] = 2
+    published_only: Annotated[
+        dict[str, Published], "rows of the paper that no method here makes"
+    ] = field(default_factory=dict)
+    view: Annotated[
+        Literal["table", "samples", "sweep"],
+        "what is looked at: scores; scores against samples seen; or over `at` of the methods",
+    ] = "table"
+    small: Annotated[bool, "[small] has what differs at the scale for a laptop (`--small`)"] = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -134,6 +158,8 @@ class Plan(Knobs):
             )
         if not self.seeds or len({*self.seeds}) < len(self.seeds):
             raise BadPlan(f"seeds are {list(self.seeds)}; they must be different")
+        if self.choose == _LOSS:
+            object.__setattr__(self, "choose", LOSS)
         self._check_names()
         self._check_overrides()
         budget = self._checked_budget()
@@ -151,8 +177,7 @@ class Plan(Knobs):
         asked: list[tuple[str, str | None, Iterable[str]]] = [
             ("baseline", self.baseline, self.methods),
             ("control", self.control, self.methods),
-            *(("metric", name, metrics.METRICS) for name in (self.metric, *self.metrics)),
-            ("choose", self.choose, (LOSS, *metrics.METRICS)),
+            ("choose", self.choose, [LOSS, *(name for name in metrics.METRICS if name != _LOSS)]),
             *((f"tune.{name}", name, self.methods) for name in self.tune),
         ]
         numbers = {f"published_only.{name}": row for name, row in self.published_only.items()}
@@ -228,7 +253,7 @@ class Plan(Knobs):
     @property
     def chooses_highest(self) -> bool:
         """Whether a combination with a higher score is the better one."""
-        return metrics.higher_is_better(self.choose)
+        return self.choose != LOSS and metrics.higher_is_better(self.choose)
 
     @property
     def chooses_by(self) -> str:

@@ -119,7 +119,7 @@ class Local:
 
     def close(self) -> None:
         """Tell all tasks to save and end, and wait for them."""
-        # One that takes longer has a checkpoint, from which it goes on to the same bits.
+        # One that takes longer has a checkpoint, from which it resumes to the same bits.
         for end in ("terminate", "kill"):
             for child in self._children.values():
                 getattr(child.process, end)()

@@ -78,9 +78,9 @@ def run(
     """Do what is left of a plan, below `root`, and return all that is known.
 
     `jobs` jobs are done at once, of `threads` each. A run whose record is there, or in the folder
-    `records`, is done; one that was begun goes on; one that fails is reported and stops no other.
-    The same table results from any number of jobs and any number of interruptions. Whether all is
-    done: `Trial.complete`. The plan is kept in the folder, with the command that repeats it.
+    `records`, is done; one that was begun is resumed; one that fails is reported and stops no
+    other. The same table results from any number of jobs and any number of interruptions. Whether
+    all is done: `Trial.complete`. The plan is kept in the folder, with the command that repeats it.
     `executor` does the jobs: processes of this machine, if nobody else is named.
     """
     state = opened(plan, root=root, records=records, retry=True)

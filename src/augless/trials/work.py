@@ -92,18 +92,18 @@ def _say(record: runs.Logged) -> None:
 
 
 def augment(order: Order, stop: Stop) -> None:
-    """Make the pairs that a recipe adds, or go on with it."""
+    """Make the pairs that a recipe adds, or resume that."""
     from augless.recipes import following
 
     if following.augment(order.job.resolved, order.place(stop)) is None:
-        raise Stopped("stopped; the same trial goes on from here")
+        raise Stopped("stopped; run the same trial to resume")
     mark = order.layout.made(order.identifier)
     mark.parent.mkdir(parents=True, exist_ok=True)
     storage.replace(mark, b"{}\n")
 
 
 def train(order: Order, stop: Stop) -> None:
-    """Train a run to its end, or go on with it."""
+    """Train a run to its end, or resume it."""
     from augless.recipes import following
 
     patience = time.monotonic() + GRACE
@@ -117,7 +117,7 @@ def train(order: Order, stop: Stop) -> None:
                 raise
             time.sleep(0.2)
     if not finished:
-        raise Stopped("stopped; the same trial goes on from here")
+        raise Stopped("stopped; run the same trial to resume")
 
 
 def score(order: Order, stop: Stop) -> None:
