@@ -54,9 +54,9 @@ class Study:
             state.learn(job, dataclasses.replace(Corpus.of(job, place), seconds=0.5))
             return
         if job.kind == "augment":
-            mark = state.layout.made(state.identifier(job))
+            mark = state.layout.done(state.key(job))
             mark.parent.mkdir(exist_ok=True)
-            mark.touch()
+            mark.write_text("{}")
         elif job.kind == "train":
             codecs = following.prepare(job.resolved, place).codecs
             runs.Run.create(

@@ -22,6 +22,7 @@ PARTS = {
     "augment": "augmentation",
     "train": "other models",
     "tune": "tuning",
+    "other": "other work",
 }
 """what costs consist of -> what it is called"""
 _UNITS = ((3 * 3600.0, 3600.0, "hours"), (180.0, 60.0, "minutes"), (0.0, 1.0, "seconds"))

@@ -131,11 +131,13 @@ class Cost:
     """training what tuning tried, for itself or for the method that it matches"""
     train: Spent = NOTHING
     """training other models that it needs"""
+    other: Spent = NOTHING
+    """kinds of work that were added"""
 
     @property
     def before(self) -> Spent:
         """What had to be done before its final runs."""
-        return self.prepare + self.augment + self.tune + self.train
+        return self.prepare + self.augment + self.tune + self.train + self.other
 
     @property
     def total(self) -> Spent:

@@ -14,7 +14,7 @@ import dataclasses
 import functools
 import json
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -147,7 +147,8 @@ def run(
         purpose=purpose,
         tried=tuple(written(point)),
     )
-    needs = (prepare, *_augment(train, prepare), *((choose,) if choose else ()))
+    first = (job for kind in NEEDS.values() for job in kind(train, prepare))
+    needs = (prepare, *first, *((choose,) if choose else ()))
     train = dataclasses.replace(train, needs=needs)
     return dataclasses.replace(train, kind="score", needs=(train,))
 
@@ -189,6 +190,11 @@ def _augment(train: Job, prepare: Job) -> list[Job]:
         other = dataclasses.replace(made, kind="train", need=name, needs=(read,))
         made = dataclasses.replace(made, needs=(*made.needs, other))
     return [made]
+
+
+NEEDS: dict[Kind, Callable[[Job, Job], Sequence[Job]]] = {"augment": _augment}
+"""kind of job -> which of them a run needs before it is trained, from the jobs that train it and
+prepare its corpus"""
 
 
 def _part(override: str) -> str:

@@ -45,9 +45,9 @@ class Layout:
         """The folder of a run."""
         return storage.inside(self.root, "runs", name)
 
-    def made(self, identifier: str) -> Path:
-        """A mark: the pairs of a job that augments are made."""
-        return storage.inside(self.root, "augmented", f"{identifier}.json")
+    def done(self, key: str) -> Path:
+        """A mark: a job is done; what it took."""
+        return storage.inside(self.root, "done", f"{key}.json")
 
     def record(self, identifier: str) -> Path:
         """The record of a run, which outlives it."""

@@ -20,7 +20,7 @@ from augless.trials.layout import Layout
 from augless.trials.plans import Plan
 from augless.trials.records import SIDES, Entry, Trial
 from augless.trials.state import Corpus, State
-from augless.trials.work import Order
+from augless.trials.work import WORK, Order
 
 if TYPE_CHECKING:
     from augless import training
@@ -224,8 +224,7 @@ class _Scheduler:
 
 def _running(job: Job, at: runs.Logged) -> Running:
     if job.kind != "train":
-        words = {"prepare": "preparing", "augment": "augmenting", "score": "scoring"}
-        return Running(job=job, stage=words.get(job.kind, job.kind))
+        return Running(job=job, stage=WORK[job.kind].stage)
     settings = job.resolved.recipe.training
     where = f"epoch {at.epoch} of {settings.epochs}" if at.epoch else "starting"
     score = at.scores.get(settings.metric)

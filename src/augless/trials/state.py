@@ -106,17 +106,20 @@ class State:
 
     def done(self, job: Job) -> bool:
         """Tell whether a job's work is there."""
-        return DONE[job.kind](self, job)
+        return DONE[job.kind](self, job) if job.kind in DONE else self.marked(job) is not None
 
     def prepared(self, job: Job) -> bool:
         """Tell whether a job's corpus is prepared, on this machine."""
         corpus = self.corpora.get(job.source)
         return corpus is not None and corpus.here
 
-    def augmented(self, job: Job) -> bool:
-        """Tell whether a job has made its pairs. Whoever trains on them looks whether they fit."""
-        identifier = self.identifier(job)
-        return identifier is not None and self.layout.made(identifier).is_file()
+    def marked(self, job: Job) -> Spent | None:
+        """Return what a job took that is marked as done."""
+        try:
+            path = self.layout.done(self.key(job) or "")
+            return schemas.parsed(Spent, storage.read(path, 1 << 16))
+        except (OSError, ValueError):
+            return None
 
     def outcome(self, job: Job) -> runs.Outcome | None:
         """Return how training a run ended, if it has and is here."""
@@ -168,7 +171,7 @@ class State:
         for need in waiting:
             yield from self._open(need)
 
-    def learn(self, job: Job, outcome: Corpus | Failure | None) -> None:
+    def learn(self, job: Job, outcome: Corpus | Spent | Failure | None) -> None:
         """Take note of how a job ended; look for what it left."""
         if isinstance(outcome, Corpus):
             # The first time counts: it was prepared once, and found prepared ever since.
@@ -372,6 +375,8 @@ class State:
             return
         if job.kind == "prepare":
             yield "prepare", key, Spent(seconds=corpus.seconds)
+        elif job.kind not in DONE and job.kind != "augment":
+            yield "other", key, self.marked(job) or Spent()
         if job.kind != "train" or job.need:
             return
         record = self.records.of(self.identifier(job))
@@ -391,12 +396,11 @@ class State:
 
 DONE: dict[graph.Kind, Callable[[State, Job], bool]] = {
     "prepare": State.prepared,
-    "augment": State.augmented,
     "train": lambda state, job: state.outcome(job) is not None,
     "score": lambda state, job: state.record(job) is not None,
     "choose": lambda state, job: state.chosen(job) is not None,
 }
-"""kind of job -> whether its work is there"""
+"""kind of job -> whether its work is there; other kinds are marked as done"""
 
 
 def _loss(record: Record | None) -> float | None:
