@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import json
 import tempfile
 import time
 from collections.abc import Iterator
@@ -154,14 +153,16 @@ class _Clock:
 
     def _measured(self, job: Job) -> Measured:
         """Measure a kind of work, unless it was; weightings and seeds cost nothing."""
+        from augless import polar
         from augless.recipes import following
 
-        values = job.resolved.values
-        kept = {k: v for k, v in values.items() if ".weighting." not in k and k != "seed"}
+        recipe = job.resolved.recipe
+        terms = tuple(dataclasses.replace(t, weighting=polar.Plain()) for t in recipe.terms)
+        kept = dataclasses.replace(recipe, terms=terms, seed=0)
+        copies = recipe.augment.copies if recipe.augment else 0
         if job.kind == "train":  # however pairs are made, it is their number that counts
-            how = {key for key in kept if key.startswith("augment")} - {"augment.copies"}
-            kept = {key: value for key, value in kept.items() if key not in how}
-        kind = json.dumps([job.kind, job.corpus, kept], sort_keys=True)
+            kept = dataclasses.replace(kept, augment=None)
+        kind = repr((job.kind, job.corpus, kept, copies))
         if kind not in self._known:
             who = f"{job.method} on {job.corpus}"
             who = f"the {job.need} of {who}" if job.need else who

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from augless import recipes
 from augless.recipes.reading import toml_value
+from augless.trials import facts
 from augless.trials.plans import BadPlan, Plan
 from augless.trials.spelling import literal, written
 
@@ -205,15 +206,11 @@ def _part(override: str) -> str:
 def _controls(resolved: Resolved[Recipe], kind: str) -> dict[str, Any]:
     """Return overrides that take the place of a recipe's weightings by their controls."""
     controls = {}
-    for place in range(len(resolved.recipe.terms)):
-        prefix = f"terms.{place}.weighting."
-        knobs = {
-            key.removeprefix(prefix): value
-            for key, value in resolved.values.items()
-            if key.startswith(prefix) and value is not None
-        }
-        if knobs["name"] != "plain":
-            controls[prefix.removesuffix(".")] = {"name": kind, "of": knobs}
+    for place, term in enumerate(facts.terms_of(resolved.values)):
+        if term.weighs:
+            knobs = {key: one for key, one in term.weighting.knobs.items() if one is not None}
+            of = {"name": term.weighting.name, **knobs}
+            controls[f"terms.{place}.weighting"] = {"name": kind, "of": of}
     if not controls:
         raise BadPlan("a control needs a weighting to match, and there are only plain ones")
     return controls

@@ -172,7 +172,7 @@ class Plan(Knobs):
         """List what the primary contrast can be of: first the methods that weigh their samples."""
         controls = {self.baseline, self.control}
         asked = {
-            name: "weighting" in literal(method.overrides)
+            name: any("weighting" in key.split(".") for key, _ in reading.dotted(method.overrides))
             for name, method in self.methods.items()
             if name not in controls and method.matches is None
         }

@@ -80,6 +80,17 @@ class Facts:
         return facts.terms_of(self.recipe)
 
     @property
+    def augmenter(self) -> facts.Component | None:
+        """What made pairs that it was trained on too."""
+        return facts.component(self.recipe, "augment")
+
+    @property
+    def chosen_by(self) -> str | None:
+        """The metric that its model was chosen by, on the validation set."""
+        metric = self.recipe.get("training.metric")
+        return None if metric is None else str(metric)
+
+    @property
     def files(self) -> list[str]:
         """What tells the files that the corpus was read from, whatever was made of them."""
         return sorted(file.sha256 for file in self.inputs) or [self.corpus]
@@ -302,8 +313,7 @@ class Trial:
         """Say what hyper-parameters were chosen by, and what the models of runs."""
         tuned = (f"Hyper-parameters were chosen by {self.plan.chooses_by}.",)
         records = (entry.record for entry in self.entries if entry.record)
-        metrics = (record.recipe.get("training.metric") for record in records)
-        known = " or ".join(sorted({str(metric) for metric in metrics if metric is not None}))
+        known = " or ".join(sorted({record.chosen_by for record in records if record.chosen_by}))
         models = (f"The model of each run was chosen by {known} on the validation set.",)
         return (tuned if self.plan.tune else ()) + (models if known else ())
 

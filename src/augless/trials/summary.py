@@ -193,7 +193,7 @@ def _compared(
 
 def _augmented(cell: Cell) -> bool:
     """Tell whether runs were trained on made pairs: they met other batches than plain ones."""
-    return any(record.recipe.get("augment.name") for record in cell.records.values())
+    return any(record.augmenter for record in cell.records.values())
 
 
 def _contrast(
