@@ -240,3 +240,15 @@ def test_a_run_that_is_trained_but_not_scored_has_its_cost(tmp_path):
         shutil.rmtree(state.layout.record(state.identifier(one)))
         state.records.forget(state.identifier(one))
     assert state.cost("toy", "plain").own == Spent(seconds=20.0, samples=200)
+
+
+def test_a_trial_keeps_the_recipes_that_it_has_read_whatever_others_read(tmp_path):
+    file = tmp_path / "r.toml"
+    plan = dataclasses.replace(TUNED, recipes={"toy": trials.Base(recipe=str(file))})
+    epochs = []
+    for count in (3, 5):
+        file.write_text(f'corpus = "toy-de-en"\ntraining.epochs = {count}\n')
+        state = State(plan, Layout(tmp_path), retry=True)
+        epochs.append(lambda state=state: state.jobs()[0].resolved.recipe.training.epochs)
+        assert epochs[-1]() == count
+    assert epochs[0]() == 3

@@ -37,14 +37,28 @@ _CORPUS = ("corpus", "text")  # the part of a recipe that decides the prepared c
 _FOLDER = "FOLDER"  # in place of a path
 
 
-@functools.cache  # reading takes a while, and many jobs share one
-def loaded(recipe: str, overrides: tuple[str, ...], need: str = "") -> Resolved[Recipe]:
-    """Return a recipe with overrides, or that of a model which it needs first, by its name."""
-    from augless.recipes import needing
+class Recipes:
+    """Recipes with overrides, each read once: that takes a while, and many jobs share one."""
 
-    if need:
-        return needing.needs(loaded(recipe, overrides))[need]
-    return recipes.load(recipe, overrides)
+    def __init__(self) -> None:
+        self._known: dict[tuple[str, tuple[str, ...], str], Resolved[Recipe]] = {}
+
+    def __call__(self, recipe: str, overrides: tuple[str, ...], need: str = "") -> Resolved[Recipe]:
+        """Return a recipe, or that of a model which it needs first, by its name."""
+        from augless.recipes import needing
+
+        key = (recipe, overrides, need)
+        if key in self._known:
+            return self._known[key]
+        if need:
+            resolved = needing.needs(self(recipe, overrides))[need]
+        else:
+            resolved = recipes.load(recipe, overrides)
+        return self._known.setdefault(key, resolved)
+
+    def __reduce__(self) -> tuple[type[Recipes], tuple[()]]:
+        """Leave what is known behind: another process reads the one that it needs."""
+        return Recipes, ()
 
 
 @dataclass(frozen=True)
@@ -66,11 +80,13 @@ class Job:
     need: str = ""
     """the model that it is about, by the name that the recipe's augmenter gives it: one that has to
     be trained before pairs can be made; nothing where it is about the recipe itself"""
+    recipes: Recipes = field(default_factory=Recipes, repr=False, compare=False)
+    """reads its recipe; all jobs of a trial share one"""
 
     @property
     def resolved(self) -> Resolved[Recipe]:
         """The recipe that it is about."""
-        return loaded(self.recipe, self.overrides, self.need)
+        return self.recipes(self.recipe, self.overrides, self.need)
 
     @functools.cached_property
     def source(self) -> str:
@@ -127,17 +143,19 @@ def run(
     point: Mapping[str, Any],
     purpose: Purpose = "final",
     choose: Job | None = None,
+    read: Recipes | None = None,
 ) -> Job:
     """Return the job that scores a run of a method with a combination of hyper-parameters."""
+    read = read or Recipes()
     entry, base = plan.methods[method], plan.recipes[corpus]
     overrides = [*written(plan.overrides), *written(base.overrides)]
     overrides += written(plan.methods[plan.source(method)].overrides) + written(point)
     if entry.matches is not None:
-        overrides += written(_controls(loaded(base.recipe, tuple(overrides)), entry.kind))
+        overrides += written(_controls(read(base.recipe, tuple(overrides)), entry.kind))
         overrides += written(entry.overrides)
     overrides.append(f"seed={seed}")
     which = tuple(one for one in overrides if _part(one) in _CORPUS)
-    prepare = Job("prepare", corpus, base.recipe, which)
+    prepare = Job("prepare", corpus, base.recipe, which, recipes=read)
     train = Job(
         kind="train",
         corpus=corpus,
@@ -147,6 +165,7 @@ def run(
         seed=seed,
         purpose=purpose,
         tried=tuple(written(point)),
+        recipes=read,
     )
     first = (job for kind in NEEDS.values() for job in kind(train, prepare))
     needs = (prepare, *first, *((choose,) if choose else ()))
@@ -216,17 +235,19 @@ def _controls(resolved: Resolved[Recipe], kind: str) -> dict[str, Any]:
     return controls
 
 
-def check(plan: Plan) -> None:
+def check(plan: Plan, read: Recipes | None = None) -> None:
     """Resolve every run that is known before any score; raise the first mistake."""
     from augless import augmentation
     from augless.recipes import needing
 
+    read = read or Recipes()
     for corpus in plan.recipes:
         # A control repeats the mistakes of what it matches: those first.
         for method in sorted(plan.methods, key=lambda name: plan.source(name) != name):
             for point in plan.points(plan.source(method)) or [{}]:
                 try:
-                    resolved = run(plan, corpus, method, plan.seeds[0], point).resolved
+                    seed = plan.seeds[0]
+                    resolved = run(plan, corpus, method, seed, point, read=read).resolved
                     if needing.needs(resolved):  # before these are trained
                         needing.check(resolved)
                 except (recipes.BadRecipe, augmentation.BadAugmentation) as error:

@@ -119,7 +119,7 @@ def opened(
     state = State(plan, layout, retry=retry)
     if any(map(plan.searched, plan.tune)):
         searching.load()
-    graph.check(plan)
+    graph.check(plan, state.recipes)
     state.stand_in()
     return state
 

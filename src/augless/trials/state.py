@@ -76,7 +76,7 @@ class State:
         self._named: dict[tuple[str, ...], str] = {}
         self._choices: dict[tuple[str, str], Choice] = {}
         """corpus, method -> what was chosen, which stays: no run that ended begins again"""
-        graph.loaded.cache_clear()  # files of recipes may have changed
+        self.recipes = graph.Recipes()
 
     # What jobs are called, and how they stand
 
@@ -291,13 +291,13 @@ class State:
         self, corpus: str, method: str, point: Values, choose: Job | None = None
     ) -> list[Job]:
         """List the runs of a method with a combination, one for each seed of the plan."""
-        run = functools.partial(graph.run, self.plan, corpus, method, choose=choose)
-        return [run(seed, point) for seed in self.plan.seeds]
+        run = functools.partial(graph.run, self.plan, corpus, method, read=self.recipes)
+        return [run(seed, point, choose=choose) for seed in self.plan.seeds]
 
     def tries(self, corpus: str, method: str, point: Values) -> list[Job]:
         """List the runs that try a combination, one for each seed of tuning."""
-        seeds = self.plan.seeds_of_tuning
-        return [graph.run(self.plan, corpus, method, seed, point, "tune") for seed in seeds]
+        run = functools.partial(graph.run, self.plan, corpus, method, read=self.recipes)
+        return [run(seed, point, "tune") for seed in self.plan.seeds_of_tuning]
 
     def points(self, corpus: str, method: str) -> list[Values]:
         """List the combinations to try; a search knows its last ones by the scores of the first."""
