@@ -451,7 +451,7 @@ def gathered_of(*studies, primary="exponential", overall=None, needed=None, comm
             )
             for name in rows
         },
-        needed=needed or {},
+        seeds_needed=needed or {},
     )
     styles = evidence.styles(plan)
     return evidence.Evidence(trial=trial, table=table, styles=styles, studies=list(studies))

@@ -26,8 +26,8 @@ def translated(seed=1):
     prepare = Job("prepare", "toy", "toy-de-en", SMALL)
     back = ("augment=back-translation", f"seed={seed}")
     made = job("augment", *back, needs=[prepare], seed=seed)
-    turned = dataclasses.replace(prepare, overrides=made.overrides, need="reverse model")
-    reverse = dataclasses.replace(made, kind="train", needs=(turned,), need="reverse model")
+    turned = dataclasses.replace(prepare, overrides=made.overrides, model="reverse model")
+    reverse = dataclasses.replace(made, kind="train", needs=(turned,), model="reverse model")
     made = dataclasses.replace(made, needs=(prepare, reverse))
     train = job("train", *back, needs=[prepare, made], seed=seed)
     score = dataclasses.replace(train, kind="score", needs=(train,))
@@ -217,7 +217,7 @@ def test_what_a_run_needed_counts_where_nothing_but_its_record_is(tmp_path):
     there = Layout(tmp_path / "there", state.layout.root / "records")
     elsewhere = State(TUNED, there, retry=True)
     for prepare in graph.whole(elsewhere.jobs()):
-        if prepare.kind == "prepare" and not prepare.need:  # the reverse one has no name there
+        if prepare.kind == "prepare" and not prepare.model:  # the reverse one has no name there
             elsewhere.corpora[prepare.source] = state.corpora[prepare.source]
     cost, known = elsewhere.cost("toy", "bt"), state.cost("toy", "bt")
     assert (cost.own, cost.tune) == (known.own, known.tune)

@@ -65,7 +65,7 @@ def done(tmp_path_factory):
 
 
 def kinds(job):
-    return [(one.kind, one.need) for one in graph.whole([job])]
+    return [(one.kind, one.model) for one in graph.whole([job])]
 
 
 def test_a_method_that_augments_is_several_jobs(tmp_path):
@@ -186,7 +186,7 @@ def test_a_round_trip_needs_two_models_which_all_seeds_and_rows_share(tmp_path):
         for seed in (1, 2)
     }
     one = jobs["trip", 1]
-    assert [(job.kind, job.need) for job in one] == [
+    assert [(job.kind, job.model) for job in one] == [
         ("prepare", ""),
         ("prepare", "model there"),
         ("train", "model there"),
@@ -274,7 +274,7 @@ def test_table2_takes_round_trips_at_both_scales():
         assert {"CE+BT", "WD+BT"} <= {*plan.methods} and "CE+BT" not in plan.published_only
         for method in ("CE+BT", "WD+BT"):
             jobs = graph.whole([graph.run(plan, "Reddit", method, 1, {})])
-            recipes = [job.resolved for job in jobs if job.need and job.kind == "train"]
+            recipes = [job.resolved for job in jobs if job.model and job.kind == "train"]
             assert [one.values["corpus.name"] for one in recipes] == [corpus, corpus]
             languages = [one.recipe.corpus.languages for one in recipes]
             assert languages == [("en", "de"), ("de", "en")]
@@ -288,7 +288,7 @@ def test_a_forecast_lists_reverse_models_and_counts_made_pairs_once(tmp_path, mo
     def measure(job, place, folder):
         if job.kind == "augment":
             return trials.Measured(fixed=3.0 if job.method == "bt" else 1.0)
-        taken = 100.0 if job.need else 10.0
+        taken = 100.0 if job.model else 10.0
         return trials.Measured(steps=1, training=taken, decoding={"valid": 0.0, "test": 0.0})
 
     monkeypatch.setattr(forecast, "measure", measure)
@@ -299,7 +299,7 @@ def test_a_forecast_lists_reverse_models_and_counts_made_pairs_once(tmp_path, mo
     )
     expected = trials.forecast(plan, root=tmp_path)
     seconds = [
-        (run.job.method, run.job.need or run.job.purpose, run.seconds) for run in expected.runs
+        (run.job.method, run.job.model or run.job.purpose, run.seconds) for run in expected.runs
     ]
     assert seconds == [
         ("bt", "reverse model", 100.0),
@@ -311,12 +311,12 @@ def test_a_forecast_lists_reverse_models_and_counts_made_pairs_once(tmp_path, mo
         ("bt", "final", 10.0 + 3.0),
     ]
     with monkeypatch.context() as patched:
-        patched.setitem(DONE, "train", lambda state, job: bool(job.need))
+        patched.setitem(DONE, "train", lambda state, job: bool(job.model))
         again = trials.forecast(plan, root=tmp_path)
-    listed = [(run.job.seed, run.note) for run in again.runs if run.job.need]
+    listed = [(run.job.seed, run.note) for run in again.runs if run.job.model]
     assert listed == [(0, "done"), (1, "done")], "once for every seed"
     trip = trials.forecast(trips(), root=tmp_path)
-    needs = [run.job.need for run in trip.runs if run.job.need]
+    needs = [run.job.model for run in trip.runs if run.job.model]
     assert needs == ["model there", "model back"], "once for all seeds and rows"
     assert expected.seconds == 10.0 * 5 + 2 * 103.0 + 1.0
 
@@ -327,7 +327,7 @@ def test_a_forecast_of_rivals_takes_real_steps_and_few_of_them(tmp_path, monkeyp
     overrides = SMALL | {"training.epochs": 1000, "training.batch": 8}
     long = {"toy": trials.Base(recipe="toy-de-en", overrides=overrides)}
     expected = trials.forecast(dataclasses.replace(plan, recipes=long), root=tmp_path)
-    listed = [(run.job.method, run.job.need) for run in expected.runs]
+    listed = [(run.job.method, run.job.model) for run in expected.runs]
     assert listed == [("plain", ""), ("bt", "reverse model"), ("bt", ""), ("edits", "")]
     assert all(run.seconds > 0 for run in expected.runs)
     assert [*expected.measured] == [
@@ -409,4 +409,4 @@ def test_reverse_corpora_of_other_sizes_are_other_corpora(tmp_path):
     state = State(plan_of({"plain": {}, "bt": BACK}), Layout(tmp_path), retry=True)
     turned = graph.whole([run_of(state, "bt")])[1]
     larger = dataclasses.replace(turned, overrides=(*turned.overrides, "corpus.train=41"))
-    assert turned.need and state.key(turned) != state.key(larger)
+    assert turned.model and state.key(turned) != state.key(larger)

@@ -198,7 +198,7 @@ def test_nothing_asks_that_every_seed_agrees():
 
 def test_the_seeds_that_would_be_needed_see_what_is_worth_it():
     _, table = summarised(METHODS, primary="law")
-    needed = table.needed["corpus 0"]
+    needed = table.seeds_needed["corpus 0"]
     mean = table["plain"].cells["corpus 0"].mean
     assert needed.effect == mean / 100, "of bits per token: about 0.01 nats"
     one = table["law"].baseline

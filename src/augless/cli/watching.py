@@ -49,7 +49,7 @@ def _status(status: trials.Status, metric: str) -> list[str]:
         score = "" if run.score is None else f", {run.score_name} {run.score:.2f}"
         job = run.job
         who = f"{_named(job)} on {job.corpus}, seed {job.seed}" if job.method else job.corpus
-        who += f", {job.need}" * bool(job.need)
+        who += f", {job.model}" * bool(job.model)
         lines.append(f"  {who}: {run.stage}{score}")
     for corpus, (job, best) in status.best.items():
         lines.append(f"  best so far on {corpus}: {_named(job)}, {metric} {best:.2f} (validation)")
@@ -77,7 +77,7 @@ def forecast(expected: trials.Forecast) -> dict[str, Any]:
     parts = ("command", "corpus", "method", "seed")
     runs = [
         {part: getattr(run.job, part) for part in parts}
-        | {"purpose": run.job.need or run.job.purpose, "tried": list(run.job.tried)}
+        | {"purpose": run.job.model or run.job.purpose, "tried": list(run.job.tried)}
         | {"seconds": run.seconds, "done": run.share, "note": run.note}
         for run in expected.runs
     ]
@@ -92,7 +92,7 @@ def listed(expected: trials.Forecast) -> str:
     for run in expected.runs:
         job = run.job
         spent = "?" if run.seconds is None else duration(run.seconds) if run.seconds else ""
-        row = [job.corpus, job.method, str(job.seed), job.need or job.purpose, _tried(job)]
+        row = [job.corpus, job.method, str(job.seed), job.model or job.purpose, _tried(job)]
         rows.append([*row, _cut(run.note, 60), spent])
     measured = [
         f"measured: {name}: {one.step:.2g} s a step ({one.steps} steps), "

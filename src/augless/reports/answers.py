@@ -182,7 +182,7 @@ def _numbers(evidence: Evidence, primary: str, contrast: trials.Contrast) -> Ite
     if not contrast.alike:
         effect = f"{amount(study, contrast.minimum_detectable_effect)} {study.unit}"
         said = f"Minimum detectable effect: {effect}, which 4 such trials of 5 would find."
-        yield f"{said} {needed(evidence)}".rstrip()
+        yield f"{said} {seeds_needed(evidence)}".rstrip()
 
 
 def _step_size(evidence: Evidence, row: Row | None, contrast: trials.Contrast) -> str:
@@ -195,9 +195,9 @@ def _step_size(evidence: Evidence, row: Row | None, contrast: trials.Contrast) -
     return f" As {missing}, the gain may be a change of step size and no more."
 
 
-def needed(evidence: Evidence, corpus: str | None = None) -> str:
+def seeds_needed(evidence: Evidence, corpus: str | None = None) -> str:
     """Say how many seeds would show something worth it, on one corpus or on each."""
-    wanted = {c: n for c, n in evidence.table.needed.items() if corpus in (None, c)}
+    wanted = {c: n for c, n in evidence.table.seeds_needed.items() if corpus in (None, c)}
     if not wanted:
         return ""
     study = evidence.study(next(iter(wanted)))
@@ -329,7 +329,7 @@ def _by_characters(evidence: Evidence) -> Iterator[Command]:
 def _more_seeds(evidence: Evidence, contrast: trials.Contrast) -> Iterator[Command]:
     """Suggest as many seeds as would show something worth it, where nothing is shown yet."""
     seeds = list(evidence.plan.seeds)
-    counts = [one.seeds for one in evidence.table.needed.values() if one.seeds is not None]
+    counts = [one.seeds for one in evidence.table.seeds_needed.values() if one.seeds is not None]
     wanted = max(3, min(counts, default=3))
     told = contrast.claimed or contrast.alike or contrast.fault
     if not told and len(seeds) < wanted <= MOST_SEEDS:

@@ -138,6 +138,7 @@ def summary(evidence: Evidence) -> dict[str, Any]:
         method: {side: _overall(evidence, getattr(row, side)) for side in SIDES}
         for method, row in evidence.table.rows.items()
     }
+    seeds = evidence.table.seeds_needed
     whole = {
         "title": plan.title,
         "sentence": said.sentence,
@@ -150,7 +151,7 @@ def summary(evidence: Evidence) -> dict[str, Any]:
         "baseline": plan.baseline,
         "primary": plan.primary,
         "overall": overall,
-        "seeds_needed": {c: dataclasses.asdict(one) for c, one in evidence.table.needed.items()},
+        "seeds_needed": {corpus: dataclasses.asdict(one) for corpus, one in seeds.items()},
         "corpora": corpora,
         "human": evidence.human.values if evidence.human else None,
     }

@@ -179,7 +179,7 @@ def _legend(evidence: Evidence, study: Study) -> Iterator[str]:
     """Yield how to read the table of a corpus."""
     yield f"{study.unit} on the test set, {_over(evidence)}."
     yield _marks(evidence)
-    yield answers.needed(evidence, study.corpus)
+    yield answers.seeds_needed(evidence, study.corpus)
     if any(row.seconds is not None for row in study.rows):
         yield "Seconds are of training alone, without tuning, and of runs side by side:"
         yield "a rough figure."

@@ -19,7 +19,7 @@ from augless.trials.ownfiles import languages_of, monolingual, name_of, own
 from augless.trials.plans import BadPlan, Base, Method, Plan, Range, shipped
 from augless.trials.records import BadRecord, Entry, Record, Trial
 from augless.trials.running import Running, Status, collect, run
-from augless.trials.summary import Cell, Contrast, Needed, Row, Table, alarm, table
+from augless.trials.summary import Cell, Contrast, Row, SeedsNeeded, Table, alarm, table
 
 __all__ = [
     "Attempt",
@@ -35,13 +35,13 @@ __all__ = [
     "Job",
     "Measured",
     "Method",
-    "Needed",
     "Plan",
     "Range",
     "Record",
     "Row",
     "Running",
     "Score",
+    "SeedsNeeded",
     "Status",
     "Table",
     "Trial",

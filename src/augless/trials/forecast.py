@@ -124,7 +124,7 @@ class _Clock:
         """Yield how long a run takes, after the models that are needed first and not yet listed."""
         for need in graph.whole([job]):
             key = self._state.key(need)
-            if need.kind == "train" and need.need and key not in self._counted:
+            if need.kind == "train" and need.model and key not in self._counted:
                 yield self._expected(need, later)
                 self._counted.add(key)
         yield self._expected(job, later)
@@ -165,7 +165,7 @@ class _Clock:
         kind = repr((job.kind, job.corpus, kept, copies))
         if kind not in self._known:
             who = f"{job.method} on {job.corpus}"
-            who = f"the {job.need} of {who}" if job.need else who
+            who = f"the {job.model} of {who}" if job.model else who
             self._progress(f"measuring {who}", 0, None)
             layout = self._state.layout
             place = following.Place(prepared=layout.prepared, device=self._device)

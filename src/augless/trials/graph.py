@@ -43,15 +43,17 @@ class Recipes:
     def __init__(self) -> None:
         self._known: dict[tuple[str, tuple[str, ...], str], Resolved[Recipe]] = {}
 
-    def __call__(self, recipe: str, overrides: tuple[str, ...], need: str = "") -> Resolved[Recipe]:
+    def __call__(
+        self, recipe: str, overrides: tuple[str, ...], model: str = ""
+    ) -> Resolved[Recipe]:
         """Return a recipe, or that of a model which it needs first, by its name."""
         from augless.recipes import needing
 
-        key = (recipe, overrides, need)
+        key = (recipe, overrides, model)
         if key in self._known:
             return self._known[key]
-        if need:
-            resolved = needing.needs(self(recipe, overrides))[need]
+        if model:
+            resolved = needing.needs(self(recipe, overrides))[model]
         else:
             resolved = recipes.load(recipe, overrides)
         return self._known.setdefault(key, resolved)
@@ -77,7 +79,7 @@ class Job:
     """those of the overrides that tuning chooses among"""
     needs: tuple[Job, ...] = field(default=(), repr=False, compare=False)
     """follows from the rest, and from what was chosen"""
-    need: str = ""
+    model: str = ""
     """the model that it is about, by the name that the recipe's augmenter gives it: one that has to
     be trained before pairs can be made; nothing where it is about the recipe itself"""
     recipes: Recipes = field(default_factory=Recipes, repr=False, compare=False)
@@ -86,7 +88,7 @@ class Job:
     @property
     def resolved(self) -> Resolved[Recipe]:
         """The recipe that it is about."""
-        return self.recipes(self.recipe, self.overrides, self.need)
+        return self.recipes(self.recipe, self.overrides, self.model)
 
     @functools.cached_property
     def source(self) -> str:
@@ -206,8 +208,8 @@ def _augment(train: Job, prepare: Job) -> list[Job]:
         needs=(prepare,),
     )
     for name in augmenter.needs:
-        read = dataclasses.replace(prepare, overrides=made.overrides, need=name)
-        other = dataclasses.replace(made, kind="train", need=name, needs=(read,))
+        read = dataclasses.replace(prepare, overrides=made.overrides, model=name)
+        other = dataclasses.replace(made, kind="train", model=name, needs=(read,))
         made = dataclasses.replace(made, needs=(*made.needs, other))
     return [made]
 

@@ -87,7 +87,7 @@ class State:
         corpus = self.corpora.get(job.source)
         if corpus is None:
             return None
-        about = (job.recipe, *job.overrides, job.need, corpus.fingerprint)
+        about = (job.recipe, *job.overrides, job.model, corpus.fingerprint)
         if about not in self._named:  # reads whole models, where pairs are made by given ones
             self._named[about] = following.run_name(job.resolved, corpus.fingerprint)
         return self._named[about]
@@ -377,7 +377,7 @@ class State:
             yield "prepare", key, Spent(seconds=corpus.seconds)
         elif job.kind not in DONE and job.kind != "augment":
             yield "other", key, self.marked(job) or Spent()
-        if job.kind != "train" or job.need:
+        if job.kind != "train" or job.model:
             return
         record = self.records.of(self.identifier(job))
         ended = record.result if record else self.outcome(job) or runs.Outcome()
@@ -385,7 +385,7 @@ class State:
         for made in job.needs:
             if made.kind != "augment":
                 continue
-            trains = {need.need: self.key(need) for need in made.needs if need.kind == "train"}
+            trains = {need.model: self.key(need) for need in made.needs if need.kind == "train"}
             for what, took in ended.needed.items():
                 # Rewriting trains nothing.
                 spent = Spent(seconds=took.seconds) if what == following.REWRITING else took

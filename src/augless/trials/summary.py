@@ -49,7 +49,7 @@ class Contrast(metrics.Difference):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Needed:
+class SeedsNeeded:
     """How many seeds would show a difference that is worth it."""
 
     effect: float
@@ -107,7 +107,7 @@ class Table:
     """label of the corpus -> metric -> signature"""
     rows: dict[str, Row]
     """method -> its row, in the order of the plan"""
-    needed: dict[str, Needed] = field(default_factory=dict)
+    seeds_needed: dict[str, SeedsNeeded] = field(default_factory=dict)
     """label of the corpus -> seeds that would show a difference of the primary method there"""
     warnings: list[str] = field(default_factory=list)
     """sentences: what was scored in several ways"""
@@ -131,7 +131,9 @@ def table(trial: Trial, *, resamples: int = 2000) -> Table:
         baseline, control = (overall.get((side, method)) for side in SIDES)
         rows[method] = Row(cells=whole, baseline=baseline, control=control)
     signatures, warnings = _signatures(trial)
-    return Table(signatures=signatures, rows=rows, needed=_needed(plan, rows), warnings=warnings)
+    return Table(
+        signatures=signatures, rows=rows, seeds_needed=_seeds_needed(plan, rows), warnings=warnings
+    )
 
 
 def alarm(record: Record, metric: str) -> str:
@@ -254,7 +256,7 @@ def worthwhile(metric: metrics.Metric, level: float) -> float:
     return metric.largest / 200 if metric.largest <= 100 else abs(level) / 100
 
 
-def _needed(plan: Plan, rows: Mapping[str, Row]) -> dict[str, Needed]:
+def _seeds_needed(plan: Plan, rows: Mapping[str, Row]) -> dict[str, SeedsNeeded]:
     """Say how many seeds would show something worth it of the primary method, by corpus."""
     needed = {}
     for corpus in plan.recipes:
@@ -272,7 +274,7 @@ def _needed(plan: Plan, rows: Mapping[str, Row]) -> dict[str, Needed]:
             1 + round(one.degrees / (seeds - 1)),
             sentence_variance=shared,
         )
-        needed[corpus] = Needed(effect=effect, seeds=count)
+        needed[corpus] = SeedsNeeded(effect=effect, seeds=count)
     return needed
 
 

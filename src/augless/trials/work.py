@@ -68,7 +68,7 @@ class Order:
     def __call__(self, stop: Stop) -> Any:
         """Do the job; mark it as done where nothing else tells that."""
         when = time.strftime("%Y-%m-%d %H:%M:%S")
-        what = f"{self.job.kind} {self.job.need} for" if self.job.need else self.job.kind
+        what = f"{self.job.kind} {self.job.model} for" if self.job.model else self.job.kind
         print(f"{when} {what} {self.job.command}", flush=True)
         began = time.monotonic()
         outcome = WORK[self.job.kind].do(self, stop)
