@@ -102,7 +102,9 @@ class State:
 
     def folder(self, job: Job) -> Path:
         """Return the folder of a run."""
-        return self.layout.run(f"{job.resolved.name}-{self.identifier(job)}")
+        from augless.recipes import following
+
+        return self.layout.run(following.folder_name(job.resolved, str(self.identifier(job))))
 
     def done(self, job: Job) -> bool:
         """Tell whether a job's work is there."""

@@ -50,7 +50,9 @@ class Order:
     @property
     def folder(self) -> Path:
         """The folder of the run."""
-        return self.layout.run(f"{self.job.resolved.name}-{self.identifier}")
+        from augless.recipes import following
+
+        return self.layout.run(following.folder_name(self.job.resolved, self.identifier))
 
     def place(self, stop: Stop) -> following.Place:
         """Return where and how the recipe is followed."""
