@@ -15,7 +15,7 @@ from augless import schemas, trials
 from augless.reports import advice, answers, costs, naming, pages, tables
 from augless.reports.evidence import Evidence, Row, Study
 from augless.reports.words import MINUS
-from augless.trials.summary import SIDES
+from augless.trials.summary import AGAINST
 
 _LATEX = {
     "\\": r"\textbackslash{}",
@@ -135,7 +135,7 @@ def summary(evidence: Evidence) -> dict[str, Any]:
             for row in study.rows
         } | {method: {"scores": _scores(evidence, study, method)} for method in plan.published_only}
     overall = {
-        method: {side: _overall(evidence, getattr(row, side)) for side in SIDES}
+        method: {side: _overall(evidence, getattr(row, side)) for side in AGAINST}
         for method, row in evidence.table.rows.items()
     }
     seeds = evidence.table.seeds_needed
@@ -249,7 +249,9 @@ def _tested(row: Mapping[str, Any]) -> dict[str, Any]:
     """Name what two methods differ by after the one that they are compared with."""
     names = {"baseline": _COMPARED, "control": ["name", *_COMPARED]}
     return {
-        f"{name}_{side}": (row.get(side) or {}).get(name) for side in SIDES for name in names[side]
+        f"{name}_{side}": (row.get(side) or {}).get(name)
+        for side in AGAINST
+        for name in names[side]
     }
 
 

@@ -25,7 +25,7 @@ Read = Callable[[Row, runs.Logged], float | None]
 def differences(study: Study) -> list[Panel]:
     """Draw how far each method is from the baseline, and from its control, on one corpus."""
     drawn: dict[str, list[charts.Effect]] = {}
-    for side in summary.SIDES:
+    for side in summary.AGAINST:
         rows = [(row, one) for row in study.rows if (one := getattr(row, side)) is not None]
         controls = {row.control_name or "" for row, _ in rows}
         control = controls.pop() if len(controls) == 1 else "its control"

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 FORMAT = "augless record 1"
 SPLITS = ("valid", "test")
-SIDES = ("test.source", "test.reference")
+TEST_LINES = ("test.source", "test.reference")
 """files beside the hypotheses: what they were made of, and should have been"""
 
 _RECORD = "record.json"
@@ -130,7 +130,7 @@ class Record(Facts):
     ids of reference and source without the end symbol; of the validation set "valid/nats" alone; a
     table that is not finite is left out"""
     hypotheses: dict[str, list[str]] | None = None
-    """split -> lines, and `SIDES`; beside the run, not in the record that is committed"""
+    """split -> lines, and `TEST_LINES`; beside the run, not in the record that is committed"""
 
     def save(self, folder: str | Path) -> None:
         """Write the record, whole or not at all, beside the scores of one that is there."""
@@ -187,7 +187,7 @@ class Record(Facts):
     def with_hypotheses(self, folder: str | Path) -> Record:
         """Return the record with the lines that lie in a folder, if they do."""
         lines = {}
-        for name in (*SPLITS, *SIDES):
+        for name in (*SPLITS, *TEST_LINES):
             with contextlib.suppress(OSError, ValueError):  # not there, a link, not text
                 content = storage.read(Path(folder) / f"{name}.txt", _LARGEST)
                 lines[name] = content.decode("utf-8").split("\n")[:-1]
@@ -249,7 +249,7 @@ def fault_of(record: Record, sources: Sequence[str] = (), references: Sequence[s
 
 
 def save_hypotheses(folder: str | Path, hypotheses: Mapping[str, list[str]]) -> None:
-    """Write what a run generated, a file per split, and `SIDES`, a line per sentence."""
+    """Write what a run generated, a file per split, and `TEST_LINES`, a line per sentence."""
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     for name, lines in hypotheses.items():

@@ -18,7 +18,7 @@ from augless.trials import facts, graph, pool, searching, summary
 from augless.trials.graph import Job
 from augless.trials.layout import Layout
 from augless.trials.plans import Plan
-from augless.trials.records import SIDES, Entry, Trial
+from augless.trials.records import TEST_LINES, Entry, Trial
 from augless.trials.state import Corpus, State
 from augless.trials.work import WORK, Order
 
@@ -325,8 +325,8 @@ def _lines(
             note = f"{job.corpus} is not on this machine: what is said of it is from records."
             notes += [] if note in notes else [note]
             kept = (record.hypotheses or {} for record in left)
-            if texts := next((of for of in kept if {*SIDES} <= {*of}), None):
-                sources[job.corpus], references[job.corpus] = (texts[side] for side in SIDES)
+            if texts := next((of for of in kept if {*TEST_LINES} <= {*of}), None):
+                sources[job.corpus], references[job.corpus] = (texts[side] for side in TEST_LINES)
     return sources, references, notes
 
 

@@ -21,7 +21,7 @@ from augless.trials.plans import Plan
 from augless.trials.records import Record, Trial, fault_of
 
 Side = Literal["baseline", "control"]
-SIDES: tuple[Side, Side] = ("baseline", "control")
+AGAINST: tuple[Side, Side] = ("baseline", "control")
 Key = tuple[str, str]
 """label of the corpus, method"""
 
@@ -126,9 +126,9 @@ def table(trial: Trial, *, resamples: int = 2000) -> Table:
     for method in plan.methods:
         whole = {}
         for corpus in plan.recipes:
-            baseline, control = (single.get((side, corpus, method)) for side in SIDES)
+            baseline, control = (single.get((side, corpus, method)) for side in AGAINST)
             whole[corpus] = replace(cells[corpus, method], baseline=baseline, control=control)
-        baseline, control = (overall.get((side, method)) for side in SIDES)
+        baseline, control = (overall.get((side, method)) for side in AGAINST)
         rows[method] = Row(cells=whole, baseline=baseline, control=control)
     signatures, warnings = _signatures(trial)
     return Table(
@@ -222,7 +222,7 @@ def _corrected(
     for (side, _, method), one in single.items():
         parts.setdefault((side, method), []).append(one)
     overall = {key: _pooled(of) for key, of in parts.items()}
-    sequence = [(side, plan.primary) for side in SIDES]
+    sequence = [(side, plan.primary) for side in AGAINST]
     first = [key for key in sequence if key in overall]
     if first[:1] != sequence[:1]:
         first = []  # its control alone is no primary contrast

@@ -170,7 +170,7 @@ def score(order: Order, stop: Stop) -> None:
         hypotheses[split] = writer.generate(sources)
         fault = str(metrics.degenerate(hypotheses[split], references, sources) or "")
         if split == "test":
-            hypotheses |= dict(zip(records.SIDES, (sources, references), strict=True))
+            hypotheses |= dict(zip(records.TEST_LINES, (sources, references), strict=True))
             statistics["test/length"] = pairs.target.lengths.astype(np.float64)
             statistics["test/source_length"] = pairs.source.lengths.astype(np.float64)
         statistics[f"{split}/nats"] = nats
