@@ -124,7 +124,7 @@ def test_runs_that_learn_from_other_work_are_other_runs(tmp_path):
 
 def test_a_job_and_its_needs_are_listed_once_what_is_needed_first():
     order = translated()
-    assert graph.whole([order[-1], order[-1], order[2]]) == order
+    assert graph.with_needs([order[-1], order[-1], order[2]]) == order
 
 
 # Costs
@@ -189,15 +189,15 @@ def test_a_tuned_run_needs_what_chose_for_it_and_that_all_runs_that_were_tried(t
     for one in state.wanted("toy", "bt"):
         (train,) = one.needs
         assert choose in train.needs and state.done(choose)
-        assert {*choose.needs} < {*graph.whole([one])}
-    for one in graph.whole(state.wanted("toy", "plain")):
+        assert {*choose.needs} < {*graph.with_needs([one])}
+    for one in graph.with_needs(state.wanted("toy", "plain")):
         assert one.kind != "choose", "it has nothing to choose"
 
 
 def test_a_job_chooses_among_what_did_not_fail_and_fails_if_all_did(tmp_path):
     state = State(TUNED, Layout(tmp_path), retry=True)
     (choose,) = state.wanted("toy", "bt")
-    for prepare in (one for one in graph.whole([choose]) if one.kind == "prepare"):
+    for prepare in (one for one in graph.with_needs([choose]) if one.kind == "prepare"):
         state.learn(prepare, Corpus(fingerprint="c"))
     for one in choose.needs:
         assert state.failure(choose) is None and one in state.jobs()
@@ -216,7 +216,7 @@ def test_what_a_run_needed_counts_where_nothing_but_its_record_is(tmp_path):
     state = followed(tmp_path / "here")
     there = Layout(tmp_path / "there", state.layout.root / "records")
     elsewhere = State(TUNED, there, retry=True)
-    for prepare in graph.whole(elsewhere.jobs()):
+    for prepare in graph.with_needs(elsewhere.jobs()):
         if prepare.kind == "prepare" and not prepare.model:  # the reverse one has no name there
             elsewhere.corpora[prepare.source] = state.corpora[prepare.source]
     cost, known = elsewhere.cost("toy", "bt"), state.cost("toy", "bt")
@@ -228,7 +228,9 @@ def test_a_corpus_took_what_it_took_when_it_was_prepared_first(tmp_path):
     state = followed(tmp_path)
     state.keep()
     again = State(TUNED, state.layout, retry=True)
-    (prepare,) = (one for one in graph.whole(again.wanted("toy", "plain")) if one.kind == "prepare")
+    (prepare,) = (
+        one for one in graph.with_needs(again.wanted("toy", "plain")) if one.kind == "prepare"
+    )
     for looked in (0.0, 9.0):
         again.learn(prepare, dataclasses.replace(state.corpora[prepare.source], seconds=looked))
         assert again.corpora[prepare.source].seconds == 0.5, "it was found prepared"

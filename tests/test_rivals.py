@@ -65,7 +65,7 @@ def done(tmp_path_factory):
 
 
 def kinds(job):
-    return [(one.kind, one.model) for one in graph.whole([job])]
+    return [(one.kind, one.model) for one in graph.with_needs([job])]
 
 
 def test_a_method_that_augments_is_several_jobs(tmp_path):
@@ -89,20 +89,20 @@ def test_a_method_that_augments_is_several_jobs(tmp_path):
         ("train", ""),
         ("score", ""),
     ]
-    turned = graph.whole([run_of(state, "bt")])[2].resolved.recipe
+    turned = graph.with_needs([run_of(state, "bt")])[2].resolved.recipe
     assert turned.corpus.languages == ("en", "de") and turned.augment is None
 
 
 def test_values_of_w_share_the_pairs_and_the_reverse_model(tmp_path):
     state = State(plan_of({"plain": {}, "bt": BACK}), Layout(tmp_path), retry=True)
     one, other = (
-        graph.whole([run_of(state, "bt", point={"augment.w": w}.items())]) for w in (0.1, 0.9)
+        graph.with_needs([run_of(state, "bt", point={"augment.w": w}.items())]) for w in (0.1, 0.9)
     )
     running.prepare(state)
     keys = [[state.key(job) for job in jobs] for jobs in (one, other)]
     assert keys[0][:4] == keys[1][:4] and None not in keys[0]
     assert keys[0][4] != keys[1][4]
-    third = graph.whole([run_of(state, "bt", seed=2)])
+    third = graph.with_needs([run_of(state, "bt", seed=2)])
     assert state.key(third[2]) != keys[0][2]  # another seed is another reverse model
 
 
@@ -166,12 +166,12 @@ def test_the_share_of_a_run_counts_made_pairs(done):
 def test_pairs_are_made_once_for_runs_that_differ_in_how_they_train(tmp_path):
     state = State(plan_of({"plain": {}, "edits": EDITS}), Layout(tmp_path), retry=True)
     points = ({"training.optimizer.rate": 0.1}, {"training.optimizer.rate": 0.2, "terms": TWO})
-    one, other = (graph.whole([run_of(state, "edits", point=p.items())]) for p in points)
+    one, other = (graph.with_needs([run_of(state, "edits", point=p.items())]) for p in points)
     running.prepare(state)
     keys = [[state.key(job) for job in jobs] for jobs in (one, other)]
     assert [job.kind for job in one] == ["prepare", "augment", "train", "score"]
     assert keys[0][:2] == keys[1][:2] and not {*keys[0][2:]} & {*keys[1][2:]}
-    drawn_again = graph.whole([run_of(state, "edits", seed=2)])
+    drawn_again = graph.with_needs([run_of(state, "edits", seed=2)])
     assert state.key(drawn_again[1]) != keys[0][1]
 
 
@@ -181,7 +181,7 @@ def test_pairs_are_made_once_for_runs_that_differ_in_how_they_train(tmp_path):
 def test_a_round_trip_needs_two_models_which_all_seeds_and_rows_share(tmp_path):
     state = State(trips(), Layout(tmp_path), retry=True)
     jobs = {
-        (method, seed): graph.whole([run_of(state, method, seed)])
+        (method, seed): graph.with_needs([run_of(state, method, seed)])
         for method in ("trip", "wd+trip")
         for seed in (1, 2)
     }
@@ -273,7 +273,7 @@ def test_table2_takes_round_trips_at_both_scales():
         plan = trials.Plan.load("table2", small=small)
         assert {"CE+BT", "WD+BT"} <= {*plan.methods} and "CE+BT" not in plan.published_only
         for method in ("CE+BT", "WD+BT"):
-            jobs = graph.whole([graph.run(plan, "Reddit", method, 1, {})])
+            jobs = graph.with_needs([graph.run(plan, "Reddit", method, 1, {})])
             recipes = [job.resolved for job in jobs if job.model and job.kind == "train"]
             assert [one.values["corpus.name"] for one in recipes] == [corpus, corpus]
             languages = [one.recipe.corpus.languages for one in recipes]
@@ -407,6 +407,6 @@ def test_dialogue_takes_a_round_trip_in_place_of_back_translation(tmp_path):
 
 def test_reverse_corpora_of_other_sizes_are_other_corpora(tmp_path):
     state = State(plan_of({"plain": {}, "bt": BACK}), Layout(tmp_path), retry=True)
-    turned = graph.whole([run_of(state, "bt")])[1]
+    turned = graph.with_needs([run_of(state, "bt")])[1]
     larger = dataclasses.replace(turned, overrides=(*turned.overrides, "corpus.train=41"))
     assert turned.model and state.key(turned) != state.key(larger)

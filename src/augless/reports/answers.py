@@ -382,7 +382,7 @@ def _nothing(studies: Sequence[Study]) -> str:
             f"There is no answer: {studies[0].unit} is no sum over sentences, "
             "so no difference can be tested."
         )
-    whole = [study for study in studies if study.baseline.whole]
-    if any(row.whole for study in whole for row in study.rows if row.role == "method"):
+    complete = [study for study in studies if study.baseline.complete]
+    if any(row.complete for study in complete for row in study.rows if row.role == "method"):
         return f"There is no answer: no method can be compared with {plain}."
     return f"There is no answer yet: no method has every seed done, as {plain} must have too."

@@ -53,7 +53,7 @@ def known(evidence: Evidence, study: Study) -> list[Known]:
     }
     plain, listed = spent[base.method].total, []
     for row in study.rows:
-        total, both = spent[row.method].total, row.whole and base.whole
+        total, both = spent[row.method].total, row.complete and base.complete
         times = total.seconds / plain.seconds if both and plain.seconds else None
         samples = total.samples / plain.samples if both and plain.samples else None
         if total.seconds:
@@ -76,7 +76,7 @@ def table(evidence: Evidence, study: Study) -> Table | None:
     }
     for one in spent:
         row = one.row
-        done = "" if row.whole else f"{len(row.values)} of {seeds} seeds"
+        done = "" if row.complete else f"{len(row.values)} of {seeds} seeds"
         numbers = ["" if one.times is None else f"{one.times:.2f}", f"{one.cost.total.samples:,}"]
         numbers += ["" if one.samples is None else f"{one.samples:.2f}"]
         numbers += [_seconds(getattr(one.cost, part).seconds) for part in parts]
@@ -103,7 +103,7 @@ def _legend(evidence: Evidence, study: Study, spent: Sequence[Known]) -> Iterato
     tuned = [one.row.method for one in spent if one.cost.tune.seconds]
     if shared := [f"{m} that of {plan.source(m)}" for m in tuned if plan.source(m) != m]:
         yield f"A control needs the tuning of its method: {words.joined(shared)}."
-    if not all(one.row.whole for one in spent):
+    if not all(one.row.complete for one in spent):
         yield "Where runs are missing, there is less to count, and nothing to compare."
     lost = evidence.trial.tuning_failures
     if any(row.failures or lost(row.method, study.corpus) for row in study.rows):
@@ -112,8 +112,8 @@ def _legend(evidence: Evidence, study: Study, spent: Sequence[Known]) -> Iterato
 
 def figure(evidence: Evidence, study: Study) -> list[charts.Panel]:
     """Draw quality against total time, a point per method; nothing where there are not two."""
-    whole = [one for one in known(evidence, study) if one.row.whole]
-    spent = [one for one in whole if one.row.mean is not None]
+    complete = [one for one in known(evidence, study) if one.row.complete]
+    spent = [one for one in complete if one.row.mean is not None]
     if len(spent) < 2:
         return []
     spent.sort(key=lambda one: (one.seconds, one.row.method))
@@ -190,8 +190,8 @@ def total(evidence: Evidence, method: str) -> runs.Spent:
 def line(evidence: Evidence) -> str:
     """Say in a line what each method took, over all corpora; nothing if that is not known."""
     plain = evidence.plan.baseline
-    whole = [m for m in evidence.plan.methods if all(row.whole for row in evidence.rows(m))]
-    spent = {method: total(evidence, method).seconds for method in whole}
+    complete = [m for m in evidence.plan.methods if all(row.complete for row in evidence.rows(m))]
+    spent = {method: total(evidence, method).seconds for method in complete}
     if not spent.get(plain):
         return ""
     others = {m: s / spent[plain] for m, s in spent.items() if m != plain and s}

@@ -73,7 +73,7 @@ class Row(trials.Cell):
         return next((term for term in terms if term is not None), None)
 
     @property
-    def whole(self) -> bool:
+    def complete(self) -> bool:
         """Whether every run of it is done."""
         return bool(self.values) and not self.failures and not self.waiting
 

@@ -183,7 +183,7 @@ def _cost(spent: costs.Known | None) -> dict[str, Any] | None:
         return None
     parts = {part: dataclasses.asdict(getattr(spent.cost, part)) for part in _PARTS}
     ratios = {"time_ratio": spent.times, "sample_ratio": spent.samples}
-    return {**parts, **ratios, "complete": spent.row.whole}
+    return {**parts, **ratios, "complete": spent.row.complete}
 
 
 def _scores(evidence: Evidence, study: Study, method: str) -> dict[str, Any]:

@@ -122,7 +122,7 @@ class _Clock:
 
     def expected(self, job: Job, *, later: bool = False) -> Iterator[Expected]:
         """Yield how long a run takes, after the models that are needed first and not yet listed."""
-        for need in graph.whole([job]):
+        for need in graph.with_needs([job]):
             key = self._state.key(need)
             if need.kind == "train" and need.model and key not in self._counted:
                 yield self._expected(need, later)

@@ -122,7 +122,7 @@ class Job:
         return dataclasses.replace(self, overrides=tuple(shown)).command
 
 
-def whole(jobs: Iterable[Job]) -> list[Job]:
+def with_needs(jobs: Iterable[Job]) -> list[Job]:
     """List jobs and all that they need, what is needed first, each once."""
     listed: dict[Job, None] = {}
 

@@ -136,7 +136,7 @@ def prepare(state: State, progress: Progress = lambda stage, done, total: None) 
     from augless.recipes import following
 
     place = following.Place(prepared=state.layout.prepared, progress=progress)
-    for job in graph.whole(state.jobs()):
+    for job in graph.with_needs(state.jobs()):
         if job.kind == "prepare" and not state.done(job) and state.failure(job) is None:
             try:
                 state.learn(job, Corpus.of(job, place))

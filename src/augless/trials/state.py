@@ -201,7 +201,7 @@ class State:
         Of a public corpus all records must be of the same files.
         """
         files: dict[str, list[str]] = {}
-        for job in graph.whole(self.jobs()):
+        for job in graph.with_needs(self.jobs()):
             source, there = job.source, _there(job.resolved.recipe.corpus)
             if source in self.corpora or all(there):
                 continue
@@ -237,7 +237,7 @@ class State:
     def require_corpus(self) -> None:
         """Raise what is wrong with the corpora if none can be used and no record stands in."""
         jobs = self.jobs()
-        reasons = [self.failure(job) for job in graph.whole(jobs) if job.kind == "prepare"]
+        reasons = [self.failure(job) for job in graph.with_needs(jobs) if job.kind == "prepare"]
         bad = [why.why for why in reasons if why is not None and why.code == BAD_DATA]
         if len(bad) == len(reasons) and not any(map(self.done, jobs)):
             raise corpora.BadData(bad[0])
@@ -262,7 +262,7 @@ class State:
     def jobs(self) -> list[Job]:
         """List the runs to score that are known by now, tuning first."""
         pairs = [(corpus, method) for corpus in self.plan.recipes for method in self.plan.methods]
-        wanted = graph.whole(job for pair in pairs for job in self.wanted(*pair))
+        wanted = graph.with_needs(job for pair in pairs for job in self.wanted(*pair))
         tried = [need for job in wanted if job.kind == "choose" for need in job.needs]
         return tried + [job for job in wanted if job.kind == "score" and job.purpose == "final"]
 
@@ -360,7 +360,7 @@ class State:
         it is known where only records are. Decoding is not measured.
         """
         work: dict[str, tuple[str, Spent]] = {}
-        for job in graph.whole(self.wanted(corpus, method)):
+        for job in graph.with_needs(self.wanted(corpus, method)):
             for part, key, spent in self._spent(job):
                 work.setdefault(key, (part, spent))
         parts: dict[str, Spent] = {}

@@ -124,12 +124,12 @@ def table(trial: Trial, *, resamples: int = 2000) -> Table:
     single, overall = _corrected(plan, _compared(plan, cells, resamples))
     rows = {}
     for method in plan.methods:
-        whole = {}
+        here = {}
         for corpus in plan.recipes:
             baseline, control = (single.get((side, corpus, method)) for side in AGAINST)
-            whole[corpus] = replace(cells[corpus, method], baseline=baseline, control=control)
+            here[corpus] = replace(cells[corpus, method], baseline=baseline, control=control)
         baseline, control = (overall.get((side, method)) for side in AGAINST)
-        rows[method] = Row(cells=whole, baseline=baseline, control=control)
+        rows[method] = Row(cells=here, baseline=baseline, control=control)
     signatures, warnings = _signatures(trial)
     return Table(
         signatures=signatures, rows=rows, seeds_needed=_seeds_needed(plan, rows), warnings=warnings
@@ -161,13 +161,13 @@ def _compared(
     """Compare methods with the baseline and with their controls, where every seed is done."""
     if not metrics.METRICS[plan.metric].additive:
         return {}
-    whole = {
+    scores = {
         key: [score_of(record, plan.metric) for record in cell.records.values()]
         for key, cell in cells.items()
         if len(cell.records) == len(plan.seeds)
         and all(_comparable(record, plan.metric) for record in cell.records.values())
     }
-    ways = {key: _way(scores) for key, scores in whole.items()}
+    ways = {key: _way(of) for key, of in scores.items()}
     asked: list[tuple[Side, str, str | None]] = []
     for method in plan.methods:
         asked.append(("baseline", method, None if method == plan.baseline else plan.baseline))
@@ -181,13 +181,15 @@ def _compared(
                 continue
             if other not in tests:
                 # Those that were scored in the same way, on as many sentences, share the model.
-                systems = {m: whole[c, m] for (c, m), w in ways.items() if c == corpus and w == way}
+                systems = {
+                    m: scores[c, m] for (c, m), w in ways.items() if c == corpus and w == way
+                }
                 apart = {m for m in systems if _augmented(cells[corpus, m])}
                 tests[other] = metrics.compare(systems, other, apart=apart, resamples=resamples)
             contrasts[side, corpus, method] = _contrast(
                 tests[other][method],
-                whole[corpus, method],
-                whole[corpus, other],
+                scores[corpus, method],
+                scores[corpus, other],
                 {name: cells[corpus, name].faults for name in (method, other)},
             )
     return contrasts
