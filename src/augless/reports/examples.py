@@ -127,8 +127,8 @@ def _gains(study: Study, base: Row, row: Row, seed: int) -> NDArray[np.float64] 
     One sentence at a time. Scores of single sentences would choose the shortest ones, where a word
     is everything.
     """
-    key = f"test/{study.metric.name}"
-    ours, theirs = (one.records[seed].statistics.get(key) for one in (row, base))
+    name = study.metric.name
+    ours, theirs = (one.records[seed].table("test", name) for one in (row, base))
     if ours is None or theirs is None or not len(ours) == len(theirs) == len(study.references):
         return None
     total = theirs.sum(0)

@@ -132,6 +132,10 @@ class Record(Facts):
     hypotheses: dict[str, list[str]] | None = None
     """split -> lines, and `TEST_LINES`; beside the run, not in the record that is committed"""
 
+    def table(self, split: str, name: str) -> NDArray[np.float64] | None:
+        """Return the statistics of a split, such as those of a metric, if they are there."""
+        return self.statistics.get(f"{split}/{name}")
+
     def save(self, folder: str | Path) -> None:
         """Write the record, whole or not at all, beside the scores of one that is there."""
         folder = Path(folder)

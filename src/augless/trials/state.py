@@ -407,7 +407,7 @@ DONE: dict[graph.Kind, Callable[[State, Job], bool]] = {
 
 def _loss(record: Record | None) -> float | None:
     """Return the validation loss, in nats per sentence; None if it is not known or not finite."""
-    nats = record.statistics.get("valid/nats") if record else None
+    nats = record.table("valid", "nats") if record else None
     return None if nats is None else float(nats.mean())
 
 

@@ -151,7 +151,8 @@ def score_of(record: Record, metric: str, split: str = "test") -> metrics.Score:
     """Return a record's score, its statistics with it, as it was computed."""
     score = record.scores[split][metric]
     value = float("nan") if score.value is None else score.value
-    table = record.statistics[f"{split}/{metric}"]
+    table = record.table(split, metric)
+    assert table is not None  # whoever asks has looked
     return metrics.Score(metrics.METRICS[metric](), value, score.signature, table)
 
 
@@ -281,7 +282,7 @@ def _seeds_needed(plan: Plan, rows: Mapping[str, Row]) -> dict[str, SeedsNeeded]
 
 
 def _comparable(record: Record, metric: str) -> bool:
-    return record.value("test", metric) is not None and f"test/{metric}" in record.statistics
+    return record.value("test", metric) is not None and record.table("test", metric) is not None
 
 
 def _way(scores: Sequence[metrics.Score]) -> tuple[str, tuple[int, ...]] | None:
