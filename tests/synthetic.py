@@ -250,7 +250,7 @@ def costs_of(plan, entries, chosen=None):
             if method == "back-translation":
                 parts["augment"] = Spent(seconds=20.0 * len(results))
                 parts["train"] = Spent(seconds=41.0 * len(results), samples=20_000 * len(results))
-            costs.setdefault(method, {})[corpus] = Cost(**parts if results else {})
+            costs.setdefault(method, {})[corpus] = Cost(parts if results else {})
     return costs
 
 

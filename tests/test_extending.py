@@ -78,4 +78,4 @@ def test_a_kind_of_job_that_was_added_is_done_once_before_what_needs_it_and_cost
     again = state.State(plan, known.layout, retry=True)
     again.corpora = known.corpora
     for one in (known, again):
-        assert one.cost("toy", "plain").other.seconds > 0
+        assert one.cost("toy", "plain")["other"].seconds > 0

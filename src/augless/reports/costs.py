@@ -16,7 +16,7 @@ LONGEST = 100  # characters of the line for a terminal
 FAR = 4.0  # longest over shortest time from which an axis of times is logarithmic
 TICKS = 6  # ticks of it
 BESIDE = 5.0  # between points that would cover each other
-PARTS = {
+PARTS: dict[facts.Part, str] = {
     "own": "own training",
     "prepare": "preparing",
     "augment": "augmentation",
@@ -68,18 +68,18 @@ def table(evidence: Evidence, study: Study) -> Table | None:
         return None
     plain, seeds, lines = study.baseline.method, len(evidence.plan.seeds), []
     # Parts that nothing was spent on are left out, and so is preparing where it took no time.
-    least = {"prepare": 0.05}
+    least: dict[facts.Part, float] = {"prepare": 0.05}
     parts = {
         part: name
         for part, name in PARTS.items()
-        if any(getattr(one.cost, part).seconds > least.get(part, 0.0) for one in spent)
+        if any(one.cost[part].seconds > least.get(part, 0.0) for one in spent)
     }
     for one in spent:
         row = one.row
         done = "" if row.complete else f"{len(row.values)} of {seeds} seeds"
         numbers = ["" if one.times is None else f"{one.times:.2f}", f"{one.cost.total.samples:,}"]
         numbers += ["" if one.samples is None else f"{one.samples:.2f}"]
-        numbers += [_seconds(getattr(one.cost, part).seconds) for part in parts]
+        numbers += [_seconds(one.cost[part].seconds) for part in parts]
         cells = [noted(Cell(_seconds(one.seconds)), done), *map(Cell, numbers)]
         lines.append(Line(name=row.method, style=row.style, cells=cells))
     head = ["Method", "seconds in all", f"time / {plain}", "samples in all", f"samples / {plain}"]
@@ -100,7 +100,7 @@ def _legend(evidence: Evidence, study: Study, spent: Sequence[Known]) -> Iterato
     yield f"Seconds {over}, with all that a method needs, each piece of work counted once;"
     yield "what they were spent on is at the right. Samples are those that any training saw."
     yield "Decoding is not counted. Runs went side by side: times are rough."
-    tuned = [one.row.method for one in spent if one.cost.tune.seconds]
+    tuned = [one.row.method for one in spent if one.cost["tune"].seconds]
     if shared := [f"{m} that of {plan.source(m)}" for m in tuned if plan.source(m) != m]:
         yield f"A control needs the tuning of its method: {words.joined(shared)}."
     if not all(one.row.complete for one in spent):

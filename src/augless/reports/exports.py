@@ -181,9 +181,10 @@ def _values(evidence: Evidence, study: Study, row: Row) -> dict[str, Any]:
 def _cost(spent: costs.Known | None) -> dict[str, Any] | None:
     if spent is None:
         return None
-    parts = {part: dataclasses.asdict(getattr(spent.cost, part)) for part in _PARTS}
+    parts = {part: spent.cost[part] for part in costs.PARTS} | {"total": spent.cost.total}
+    said = {part: dataclasses.asdict(one) for part, one in parts.items()}
     ratios = {"time_ratio": spent.times, "sample_ratio": spent.samples}
-    return {**parts, **ratios, "complete": spent.row.complete}
+    return {**said, **ratios, "complete": spent.row.complete}
 
 
 def _scores(evidence: Evidence, study: Study, method: str) -> dict[str, Any]:

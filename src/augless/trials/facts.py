@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import pydantic
 
@@ -115,33 +115,26 @@ class Choice:
         return {**chosen, "by": self.by, "seeds": self.seeds, "tried": tried}
 
 
-NOTHING = Spent()
+Part = Literal["own", "prepare", "augment", "tune", "train", "other"]
+"""what costs consist of: training the final runs; preparing; making pairs; training what tuning
+tried, for the method or for the one that it matches; training other models that it needs; kinds of
+work that were added"""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Cost:
     """What a method took on a corpus, with all that it needs; each piece of work counts once."""
 
-    own: Spent = NOTHING
-    """training its final runs"""
-    prepare: Spent = NOTHING
-    augment: Spent = NOTHING
-    tune: Spent = NOTHING
-    """training what tuning tried, for itself or for the method that it matches"""
-    train: Spent = NOTHING
-    """training other models that it needs"""
-    other: Spent = NOTHING
-    """kinds of work that were added"""
+    parts: dict[Part, Spent] = field(default_factory=dict)
 
-    @property
-    def before(self) -> Spent:
-        """What had to be done before its final runs."""
-        return self.prepare + self.augment + self.tune + self.train + self.other
+    def __getitem__(self, part: Part) -> Spent:
+        """Return what a part took."""
+        return self.parts.get(part, Spent())
 
     @property
     def total(self) -> Spent:
         """All of it."""
-        return self.own + self.before
+        return sum(self.parts.values(), Spent())
 
 
 def terms_of(recipe: Mapping[str, Any]) -> tuple[Term, ...]:

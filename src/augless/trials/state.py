@@ -19,7 +19,7 @@ from augless import corpora, runs, schemas, storage
 from augless.errors import BAD_DATA, BUG, Failure, code_of
 from augless.runs import Spent
 from augless.trials import facts, graph
-from augless.trials.facts import Attempt, Choice, Cost, Values
+from augless.trials.facts import Attempt, Choice, Cost, Part, Values
 from augless.trials.graph import Job
 from augless.trials.layout import Layout
 from augless.trials.plans import Plan
@@ -359,16 +359,16 @@ class State:
         What making pairs took, and training the model that made them, the runs themselves say: so
         it is known where only records are. Decoding is not measured.
         """
-        work: dict[str, tuple[str, Spent]] = {}
+        work: dict[str, tuple[Part, Spent]] = {}
         for job in graph.with_needs(self.wanted(corpus, method)):
             for part, key, spent in self._spent(job):
                 work.setdefault(key, (part, spent))
-        parts: dict[str, Spent] = {}
+        parts: dict[Part, Spent] = {}
         for part, spent in work.values():
             parts[part] = parts.get(part, Spent()) + spent
-        return Cost(**parts)
+        return Cost(parts)
 
-    def _spent(self, job: Job) -> Iterator[tuple[str, str, Spent]]:
+    def _spent(self, job: Job) -> Iterator[tuple[Part, str, Spent]]:
         """Yield what a job took, and a run's pairs before: part of a cost, key, cost."""
         from augless.recipes import following
 
