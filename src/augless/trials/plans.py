@@ -243,24 +243,24 @@ class Plan(Knobs):
         overrides: Sequence[str] = (),
         *,
         small: bool = False,
-        without: Sequence[str] = (),
+        rivals: bool = False,
     ) -> Plan:
         """Read a plan, a file or the name of a shipped one, and apply key=value overrides.
 
-        `small` takes what the plan says under [small] in place of the rest. `without` are methods
-        of it that are left out.
+        `rivals` adds what the plan says under [rivals], such as further methods. `small` takes what
+        it says under [small] in place of the rest.
         """
         try:
             names = shipped() if plan != OWN else [OWN]
             name, content = reading.source("plan", plan, _PACKAGE, names)
-            knobs.check_keys(content, KEYS, "")
+            knobs.check_keys(content, (*KEYS, "rivals") if plan == OWN else KEYS, "")
+            further = _table(content.pop("rivals", {}), "rivals")
+            content = _joined(content, further) if rivals else content
             scale = content.pop("small", False)
             if small and not scale:
                 raise BadPlan(f"{name} has no small scale: write what differs under [small]")
             if small and scale is not True:  # as `as_toml` writes what is at that scale already
                 content = _scaled(content, scale)
-            for method in without:
-                del content["methods"][method], content["tune"][method]
             # Taken before a change: numbers that the plan quotes stay those of its own metric.
             quoted = str(content.get("metric", _METRIC))
             for one in overrides:
@@ -340,6 +340,12 @@ def _assign(content: dict[str, Any], dotted: str, value: Any) -> None:
         raise BadPlan(f"{dotted} is a table; set a key of it")
     here.pop(rest, None)  # what is said last comes last
     here[rest] = value
+
+
+def _joined(table: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a table with the keys of another one, and so on in the tables of both."""
+    both = {key for key in more if isinstance(table.get(key), dict) and isinstance(more[key], dict)}
+    return {**table, **more} | {key: _joined(table[key], more[key]) for key in both}
 
 
 def _scaled(content: Mapping[str, Any], scale: Any) -> dict[str, Any]:
