@@ -214,6 +214,10 @@ def test_records_stand_in_for_a_public_corpus_that_is_not_there_and_only_for_suc
     root = tmp_path / "root"
     trial = trials.run(plan, root=root, command="augless trial tiny.toml")
     assert trial.complete and trial.notes == () and trial.command == "augless trial tiny.toml"
+    (root / "command.txt").unlink()
+    assert trials.collect(plan, root=root).command == ""
+    (root / "plan.toml").write_text(f"# augless trial old.toml\n{plan.as_toml()}")
+    assert trials.collect(plan, root=root).command == "augless trial old.toml", "as once kept"
 
     inputs = {file.name: file.sha256 for file in trial.entries[0].record.inputs}
     content = (folder / "val.de").read_bytes()

@@ -23,8 +23,13 @@ class Layout:
 
     @property
     def plan(self) -> Path:
-        """The plan, as it was followed last; its first line is the command."""
+        """The plan, as it was followed last."""
         return storage.inside(self.root, "plan.toml")
+
+    @property
+    def command(self) -> Path:
+        """The command by which it was."""
+        return storage.inside(self.root, "command.txt")
 
     @property
     def corpora(self) -> Path:

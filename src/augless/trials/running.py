@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import itertools
 import math
@@ -89,8 +90,9 @@ def run(
         Order, layout=state.layout, metrics=plan.metrics, threads=threads, device=device
     )
     with state.layout.alone():
-        kept = f"# {' '.join(command.split())}\n{plan.as_toml()}"
-        storage.replace(state.layout.plan, kept.encode("utf-8", "replace"))
+        storage.replace(state.layout.plan, plan.as_toml().encode("utf-8", "replace"))
+        line = f"{' '.join(command.split())}\n"
+        storage.replace(state.layout.command, line.encode("utf-8", "replace"))
         scheduler = _Scheduler(state, executor or pool.Local(threads), jobs, order)
         deadline, due = time.monotonic() + 60 * max_minutes, time.monotonic() + SPEAK
         try:
@@ -301,7 +303,7 @@ def summarised(state: State) -> Trial:
         references=references,
         chosen=chosen,
         costs=costs,
-        command=_command(state.layout.plan),
+        command=_command(state.layout),
         notes=(*notes, *(f"{why}." for why in sorted(state.records.refused.values()))),
     )
 
@@ -330,10 +332,11 @@ def _lines(
     return sources, references, notes
 
 
-def _command(plan: Path) -> str:
-    """Return what the plan of a folder was followed by."""
-    try:
-        first = plan.read_text("utf-8").partition("\n")[0]
-        return shlex.join(shlex.split(first.removeprefix("#")))
-    except (OSError, ValueError):
-        return ""
+def _command(layout: Layout) -> str:
+    """Return what the plan of a folder was followed by; older plans say it in their first line."""
+    for path, mark in ((layout.command, ""), (layout.plan, "# ")):
+        with contextlib.suppress(OSError, ValueError):
+            first = storage.read(path, 1 << 20).decode("utf-8").partition("\n")[0]
+            if first.startswith(mark):
+                return shlex.join(shlex.split(first.removeprefix(mark)))
+    return ""
