@@ -109,12 +109,12 @@ def test_values_of_w_share_the_pairs_and_the_reverse_model(tmp_path):
 def test_a_trial_with_rivals_runs_and_counts_all_that_they_took(done):
     _, _, trial = done
     cost = {method: trial.costs[method]["toy"] for method in ("plain", "bt", "edits")}
-    assert cost["plain"].augment.seconds == cost["plain"].train.samples == 0
-    assert cost["plain"].own.samples == 40
-    assert cost["edits"].own.samples == 80 and cost["edits"].train.samples == 0
-    assert cost["bt"].train.samples == 40 and cost["bt"].train.seconds > 0
-    assert cost["bt"].total.seconds > cost["bt"].own.seconds
-    assert cost["bt"].prepare.seconds > 0
+    assert cost["plain"]["augment"].seconds == cost["plain"]["train"].samples == 0
+    assert cost["plain"]["own"].samples == 40
+    assert cost["edits"]["own"].samples == 80 and cost["edits"]["train"].samples == 0
+    assert cost["bt"]["train"].samples == 40 and cost["bt"]["train"].seconds > 0
+    assert cost["bt"].total.seconds > cost["bt"]["own"].seconds
+    assert cost["bt"]["prepare"].seconds > 0
 
 
 def test_the_same_trial_again_does_nothing(done):
