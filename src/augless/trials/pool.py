@@ -119,13 +119,19 @@ class Local:
 
     def close(self) -> None:
         """Tell all tasks to save and end, and wait for them."""
+        for child in self._children.values():
+            child.process.terminate()
+        self._finish()
         # One that takes longer has a checkpoint, from which it goes on to the same bits.
-        for end in ("terminate", "kill"):
-            for child in self._children.values():
-                getattr(child.process, end)()
-            deadline = time.monotonic() + GRACE
-            while self._children and (left := deadline - time.monotonic()) > 0:
-                self.wait(left)
+        for child in self._children.values():
+            child.process.kill()
+        self._finish()
+
+    def _finish(self) -> None:
+        """Wait until all tasks have ended, for as long as they may take to save."""
+        deadline = time.monotonic() + GRACE
+        while self._children and (left := deadline - time.monotonic()) > 0:
+            self.wait(left)
 
 
 @contextlib.contextmanager
