@@ -262,7 +262,7 @@ def test_records_of_two_corpora_are_not_mixed(tmp_path):
             recipe=graph.settled(resolved),
         )
         made.save(tmp_path / "records" / name)
-    state.stand_in()
+    state.recover_missing_corpora()
     left = [state.record(job) for job in jobs]
     assert [one is None for one in left].count(True) == 1, "of one of the two corpora only"
 
@@ -278,7 +278,7 @@ def test_records_of_other_languages_of_a_corpus_do_not_stand_in(tmp_path):
     settled = graph.settled(french.resolved)
     made = record(id=name, corpus="corpus", scores=scores_of(), statistics={}, recipe=settled)
     made.save(tmp_path / "records" / name)
-    state.stand_in()
+    state.recover_missing_corpora()
     assert (state.record(german), state.record(french).id) == (None, name)
 
 

@@ -94,7 +94,7 @@ class Choice:
     by: str
     """`LOSS`, or the name of a metric"""
     seeds: tuple[int, ...]
-    """that all of them had, and no final run has"""
+    """seeds of tuning; no final run uses them"""
     tried: tuple[Attempt, ...]
 
     @property

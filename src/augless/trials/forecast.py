@@ -181,7 +181,7 @@ class _Clock:
 
 
 class _Watch:
-    """Hears how far work is, and has it stopped when that tells how long all of it takes."""
+    """Collects progress, and stops the work once its duration can be estimated."""
 
     def __init__(self) -> None:
         self.began = time.perf_counter()
@@ -193,7 +193,7 @@ class _Watch:
             self.stages.setdefault(stage, []).append((time.perf_counter(), done, total))
 
     def enough(self) -> bool:
-        """Tell whether it was heard of something for long enough."""
+        """Tell whether the duration can be estimated by now."""
         late = time.perf_counter() > self.began + PATIENCE
         return late and any(len(marks) > WARM for marks in self.stages.values())
 

@@ -419,7 +419,7 @@ def _each(tables: Any, form: Callable[[str, Any], Any]) -> Any:
 
 
 def _parted(kind: type[Any], table: Any, **forms: Callable[[Any], Any]) -> Any:
-    """Part an entry's own keys, some to be brought into a form, from those of its recipe."""
+    """Separate an entry's own keys, in the form of the schema, from its recipe overrides."""
     if not isinstance(table, Mapping):
         return table
     own = {knob.name for knob in fields(kind)} - {"overrides"}

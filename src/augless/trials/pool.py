@@ -136,7 +136,7 @@ class Local:
 
 @contextlib.contextmanager
 def _alone(threads: int) -> Iterator[None]:
-    """Start processes that take neither our Ctrl-C nor our script, and have so many threads.
+    """Start children with SIGINT blocked, an empty `__main__` and a fixed thread count.
 
     A Ctrl-C is for us, and we tell them. The script that called us need not be importable.
     """

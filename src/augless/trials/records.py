@@ -92,7 +92,7 @@ class Facts:
 
     @property
     def files(self) -> list[str]:
-        """What tells the files that the corpus was read from, whatever was made of them."""
+        """Fingerprints of the input files; of the corpus, where these are not known."""
         return sorted(file.sha256 for file in self.inputs) or [self.corpus]
 
     @property
@@ -314,7 +314,7 @@ class Trial:
 
     @property
     def selection(self) -> tuple[str, ...]:
-        """Say what hyper-parameters were chosen by, and what the models of runs."""
+        """How hyper-parameters and each run's model were selected."""
         tuned = (f"Hyper-parameters were chosen by {self.plan.chooses_by}.",)
         records = (entry.record for entry in self.entries if entry.record)
         known = " or ".join(sorted({record.chosen_by for record in records if record.chosen_by}))

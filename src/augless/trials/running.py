@@ -1,4 +1,4 @@
-"""The jobs of a plan, each done by somebody, until all are done or it is told to stop."""
+"""Schedule a plan's jobs on an executor."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def opened(
     if any(map(plan.searched, plan.tune)):
         searching.load()
     graph.check(plan, state.recipes)
-    state.stand_in()
+    state.recover_missing_corpora()
     return state
 
 

@@ -194,7 +194,7 @@ class State:
 
     # Corpora whose files are not on this machine
 
-    def stand_in(self) -> None:
+    def recover_missing_corpora(self) -> None:
         """Know corpora whose files are gone by what was prepared here, or by records of others.
 
         Somebody's own files have no name: if they are not where they should be, any may be meant.
