@@ -184,7 +184,7 @@ def test_a_tuned_run_needs_what_chose_for_it_and_that_all_runs_that_were_tried(t
     begun = State(TUNED, Layout(tmp_path), retry=True)
     (choose,) = begun.wanted("toy", "bt")
     assert choose.kind == "choose" and [one.tried for one in choose.needs] == [
-        (f"augment.w={w}",) for w in (0.1, 0.5, 1.0)
+        {"augment.w": w} for w in (0.1, 0.5, 1.0)
     ]
     assert {one.kind for one in choose.needs} == {"score"} and not begun.done(choose)
     state = followed(tmp_path)

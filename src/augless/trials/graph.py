@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from augless import recipes
 from augless.recipes.reading import toml_value
 from augless.trials import facts
+from augless.trials.facts import Values
 from augless.trials.plans import BadPlan, Plan
 from augless.trials.spelling import literal, written
 
@@ -75,7 +76,7 @@ class Job:
     method: str = ""
     seed: int = 0
     purpose: Purpose = "final"
-    tried: tuple[str, ...] = ()
+    tried: Values = field(default_factory=dict, compare=False)
     """those of the overrides that tuning chooses among"""
     needs: tuple[Job, ...] = field(default=(), repr=False, compare=False)
     """follows from the rest, and from what was chosen"""
@@ -166,7 +167,7 @@ def run(
         method=method,
         seed=seed,
         purpose=purpose,
-        tried=tuple(written(point)),
+        tried=dict(point),
         recipes=read,
     )
     first = (job for kind in NEEDS.values() for job in kind(train, prepare))
@@ -180,7 +181,7 @@ def choose(tries: Sequence[Job]) -> Job:
 
     Nobody has to do it: it is done when all of them have ended.
     """
-    return dataclasses.replace(tries[0], kind="choose", tried=(), needs=tuple(tries))
+    return dataclasses.replace(tries[0], kind="choose", tried={}, needs=tuple(tries))
 
 
 def _augment(train: Job, prepare: Job) -> list[Job]:
@@ -204,7 +205,7 @@ def _augment(train: Job, prepare: Job) -> list[Job]:
         kind="augment",
         overrides=(*overrides, "augment.w=1.0"),
         purpose="final",
-        tried=(),
+        tried={},
         needs=(prepare,),
     )
     for name in augmenter.needs:

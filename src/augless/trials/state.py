@@ -277,7 +277,7 @@ class State:
                 first = self.wanted(corpus, method)[0]
                 if first.kind == "choose" and self.choice(corpus, first.method) is None:
                     jobs += self._finals(corpus, method, plan.points(first.method)[0], first)
-        return [dataclasses.replace(job, tried=()) for job in jobs]
+        return [dataclasses.replace(job, tried={}) for job in jobs]
 
     def wanted(self, corpus: str, method: str) -> list[Job]:
         """List the final runs of a method; while these are not known, the job that chooses."""
