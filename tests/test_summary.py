@@ -34,7 +34,7 @@ def summarised(shifts, *, corpora=1, primary=None, signature=lambda corpus, meth
         "recipes": {f"corpus {k}": {"recipe": "toy-de-en"} for k in range(corpora)},
         "methods": {method: {} for method in shifts},
     }
-    plan = plans.parsed("p", content, False)
+    plan = plans.parsed("p", content)
     draw = np.random.default_rng(3)
     entries = [
         trials.Entry(
@@ -259,7 +259,7 @@ def test_a_difference_of_degenerate_outputs_is_never_claimed(method):
 
 def plan_of(methods, **changes):
     content = {"title": "t", "recipes": ["toy-de-en"], "methods": methods, **changes}
-    return plans.parsed("p", content, False)
+    return plans.parsed("p", content)
 
 
 def test_the_primary_method_is_the_first_that_weighs_unless_it_is_named():

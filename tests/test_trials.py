@@ -428,6 +428,10 @@ def test_a_plan_is_read_back_as_it_was_written(name, small, tmp_path):
     plan = trials.Plan.load(name, small=small)
     (tmp_path / "other.toml").write_text(f"# a command\n{plan.as_toml()}")
     assert trials.Plan.load(str(tmp_path / "other.toml")) == plan
+    # As older versions wrote it.
+    older = plan.as_toml().replace(f'scale = "{plan.scale}"', f"small = {str(small).lower()}")
+    (tmp_path / "other.toml").write_text(older)
+    assert trials.Plan.load(str(tmp_path / "other.toml")) == plan
 
 
 def test_a_range_and_quoted_names_are_read_back(tmp_path):
@@ -660,7 +664,7 @@ def test_every_shipped_plan_can_be_followed(name, small):
     plan = trials.Plan.load(name, small=small)
     state = State(plan, Layout(Path("nowhere")), retry=False)
     graph.check(plan)
-    assert plan.small == small
+    assert (plan.scale == "small") == small
     if small:
         toys = [run_of(state, c, plan.baseline, 1).resolved for c in plan.recipes]
         assert all(isinstance(r.recipe.corpus, corpora.toy.Toy) for r in toys)

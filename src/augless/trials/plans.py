@@ -22,6 +22,8 @@ from augless.trials.spelling import key_of, literal
 Published = dict[str, dict[str, float]]
 """label of a corpus -> metric -> number in the paper"""
 
+Scale = Literal["full", "small"]
+
 _METRIC = "bleu"
 _PACKAGE = "augless.trials"
 OWN = "own"
@@ -119,8 +121,8 @@ class Plan(Knobs):
     """rows of the paper that no method here makes"""
     view: Literal["table", "samples", "sweep"] = "table"
     """what is looked at: the table, scores against samples seen, or a sweep over `Method.at`"""
-    small: bool = False
-    """whether this is the plan's scale for a laptop"""
+    scale: Scale = "full"
+    """`small` if it is what the plan's file says under [small], for a laptop"""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -256,24 +258,24 @@ class Plan(Knobs):
             knobs.check_keys(content, (*KEYS, "rivals") if plan == OWN else KEYS, "")
             further = _table(content.pop("rivals", {}), "rivals")
             content = _joined(content, further) if rivals else content
-            scale = content.pop("small", False)
-            if small and not scale:
-                raise BadPlan(f"{name} has no small scale: write what differs under [small]")
-            if small and scale is not True:  # as `as_toml` writes what is at that scale already
-                content = _scaled(content, scale)
+            less = content.pop("small", {})  # True in older plans that are at that scale already
+            scale = content.pop("scale", "small" if less is True else "full")
+            if small and scale != "small":
+                if not less:
+                    raise BadPlan(f"{name} has no small scale: write what differs under [small]")
+                content, scale = _scaled(content, less), "small"
             # Taken before a change: numbers that the plan quotes stay those of its own metric.
             quoted = str(content.get("metric", _METRIC))
             for one in overrides:
                 _assign(content, *reading.parted(one, "seeds=[1]"))
-            return parsed(name, content, small or scale is True, quoted)
+            return parsed(name, content, scale, quoted)
         except (knobs.BadKnob, recipes.BadRecipe) as error:
             raise BadPlan(str(error)) from None
 
     def as_toml(self) -> str:
         """Write the plan, at the scale it has, so that it is read back as it is."""
         lines, tables = [], []
-        for key in KEYS:
-            value = getattr(self, key)
+        for key, value in vars(self).items():
             if isinstance(value, dict) and key != "overrides":
                 rows = [f"{key_of(name)} = {literal(_written(one))}" for name, one in value.items()]
                 tables += ["", f"[{key}]", *rows] if rows else []
@@ -318,8 +320,8 @@ class Plan(Knobs):
         return row.get(corpus, {}).get(metric or self.metric)
 
 
-KEYS = tuple(knob.name for knob in fields(Plan))
-"""what a plan's file may say; a plan at its small scale says all but the last"""
+KEYS = (*(knob.name for knob in fields(Plan)), "small")
+"""what a plan's file may say; [small] says all but the last two"""
 
 
 def shipped() -> list[str]:
@@ -350,7 +352,7 @@ def _joined(table: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]
 
 def _scaled(content: Mapping[str, Any], scale: Any) -> dict[str, Any]:
     """Return a plan at its small scale; published numbers are of another scale, and left out."""
-    knobs.check_keys(_table(scale, "small"), KEYS[:-1], "small")
+    knobs.check_keys(_table(scale, "small"), KEYS[:-2], "small")
     merged = {**content, **scale}
     for key in ("overrides", "methods", "tune"):
         large, less = (_table(of.get(key, {}), key) for of in (content, scale))
@@ -372,14 +374,14 @@ def _table(value: Any, where: str) -> Mapping[str, Any]:
 
 
 def parsed(
-    name: str, content: Mapping[str, Any], small: bool = False, quoted: str = _METRIC
+    name: str, content: Mapping[str, Any], scale: Scale = "full", quoted: str = _METRIC
 ) -> Plan:
     """Make a plan of what its file says; a mistake names its key.
 
     `quoted` is the metric of published numbers that do not say theirs.
     """
     try:
-        return knobs.build(Plan, _formed({"name": name, **content, "small": small}, quoted))
+        return knobs.build(Plan, _formed({"name": name, **content, "scale": scale}, quoted))
     except (knobs.BadKnob, recipes.BadRecipe) as error:
         raise BadPlan(str(error)) from None
 
