@@ -336,7 +336,7 @@ def row_of(
     **changes,
 ):
     values = {seed: 40.0 + seed / 10 for seed in range(1, done + 1)}
-    cell = trials.Cell(
+    cell = trials.Result(
         records=dict.fromkeys(values),
         values=values,
         mean=40.0 if values else None,
@@ -350,7 +350,7 @@ def row_of(
         failures=failures or {},
         faults={},
     )
-    return evidence.Row(
+    return evidence.MethodResult(
         method=method,
         style="m0",
         role=role,
@@ -439,11 +439,11 @@ def gathered_of(*studies, primary="exponential", overall=None, needed=None, comm
         plan=plan, entries=[], sources={}, references={}, chosen={}, command=command
     )
     overall = overall or {name: (row.baseline, row.control) for name, row in rows.items()}
-    table = trials.Table(
+    table = trials.Summary(
         signatures={},
         rows={
-            name: trials.Row(
-                cells={
+            name: trials.Overall(
+                results={
                     study.corpus: row for study in studies if (row := study.row(name)) is not None
                 },
                 baseline=overall.get(name, (None, None))[0],

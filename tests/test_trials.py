@@ -86,14 +86,14 @@ def test_a_trial_fills_the_table_and_a_failed_run_stops_no_other(reference):
     assert {failure.code for failure in failures.values()} == {7}
     table = trials.table(trial, resamples=200)
     assert [*table.rows] == ["plain", "matched", "exponential", "broken"]
-    cell = table["exponential"].cells["toy-de-en"]
+    cell = table["exponential"].results["toy-de-en"]
     assert len(cell.values) == 2 and cell.deviation is not None
     assert cell.mean == pytest.approx(sum(cell.values.values()) / 2)
     assert cell.baseline is not None and cell.control is not None
     assert cell.control_name == "matched"
-    assert table["matched"].cells["toy-de-en"].control is None
-    assert table["broken"].cells["toy-de-en"].failures.keys() == {1, 2}
-    assert table["plain"].cells["toy-de-en"].samples == 96
+    assert table["matched"].results["toy-de-en"].control is None
+    assert table["broken"].results["toy-de-en"].failures.keys() == {1, 2}
+    assert table["plain"].results["toy-de-en"].samples == 96
     # Six batches teach no model to speak, which is said before all of them have failed to.
     alarm = statuses[-1].alarm
     assert alarm.startswith(
@@ -482,9 +482,9 @@ def test_methods_scored_in_another_way_are_not_compared(reference):
         return replace(entry, record=replace(entry.record, scores=scores))
 
     table = trials.table(replace(trial, entries=[*map(changed, trial.entries)]), resamples=200)
-    row = table["exponential"].cells["toy-de-en"]
+    row = table["exponential"].results["toy-de-en"]
     assert row.baseline is None and row.control is None and row.mean is not None
-    assert table["matched"].cells["toy-de-en"].baseline is not None
+    assert table["matched"].results["toy-de-en"].baseline is not None
     assert any("scored in several ways" in warning for warning in table.warnings)
 
 
@@ -548,7 +548,7 @@ def test_stopped_and_killed_midway_a_trial_goes_on_to_the_same_table(reference, 
     same = dataclasses.replace(undisturbed, plan=plan, entries=undisturbed.entries[:6])
     one, other = (trials.table(t, resamples=200) for t in (whole, same))
     for method in one.rows:
-        cells = [table[method].cells["toy-de-en"] for table in (one, other)]
+        cells = [table[method].results["toy-de-en"] for table in (one, other)]
         timeless = [dataclasses.replace(cell, seconds=None, records={}) for cell in cells]
         assert timeless[0] == timeless[1]
 
@@ -915,13 +915,13 @@ def test_a_table_compares_with_the_baseline_and_with_the_control():
     ]
     trial = trials.Trial(plan=plan, entries=entries, sources={}, references={}, chosen={})
     table = trials.table(trial, resamples=500)
-    better, control = (table[m].cells["toy-de-en"] for m in ("better", "control"))
+    better, control = (table[m].results["toy-de-en"] for m in ("better", "control"))
     assert better.baseline.claimed and better.control.claimed
     assert better.baseline.estimate > 0 and better.baseline.minimum_detectable_effect > 0
     assert control.baseline.estimate == 0 and not control.baseline.claimed
-    assert table["late"].cells["toy-de-en"].mean is None
+    assert table["late"].results["toy-de-en"].mean is None
     assert [*table.rows] == [*plan.methods]
-    assert table["late"].cells["toy-de-en"].values == {} and table.warnings == []
+    assert table["late"].results["toy-de-en"].values == {} and table.warnings == []
     assert not trial.complete
     assert (
         summary.score_of(entries[0].record, "bleu").value

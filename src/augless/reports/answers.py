@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from augless import metrics, trials
 from augless.reports import words
-from augless.reports.evidence import MARKS, WEAK, Evidence, Row, Study
+from augless.reports.evidence import MARKS, WEAK, Evidence, MethodResult, Study
 from augless.reports.words import joined, probability
 
 COMMAND = "augless trial PLAN"  # where nobody knows what a trial was started by
@@ -185,7 +185,7 @@ def _numbers(evidence: Evidence, primary: str, contrast: trials.Contrast) -> Ite
         yield f"{said} {seeds_needed(evidence)}".rstrip()
 
 
-def _step_size(evidence: Evidence, row: Row | None, contrast: trials.Contrast) -> str:
+def _step_size(evidence: Evidence, row: MethodResult | None, contrast: trials.Contrast) -> str:
     """Say that a gain may be a learning rate's, where no control of its own can tell."""
     gains = evidence.verdict(contrast) == "better"
     if row is None or not row.weighs or not gains or (row.matched and row.control):
@@ -291,7 +291,7 @@ def _weak(study: Study, where: str) -> Iterator[str]:
 # Models that have not learnt
 
 
-def _scored(row: Row) -> str:
+def _scored(row: MethodResult) -> str:
     return f"{row.mean or 0.0:.2f}"
 
 

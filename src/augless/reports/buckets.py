@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from augless.reports import charts, figures
 from augless.reports.charts import Panel
-from augless.reports.evidence import Row, Study
+from augless.reports.evidence import MethodResult, Study
 
 QUARTERS = ("easiest", "easy", "hard", "hardest")
 Parts = Sequence[tuple[str, NDArray[np.int64]]]
@@ -47,7 +47,7 @@ def by_length(lengths: NDArray[np.float64]) -> Parts:
     return parts
 
 
-def losses_per_token(row: Row, size: int) -> NDArray[np.float64] | None:
+def losses_per_token(row: MethodResult, size: int) -> NDArray[np.float64] | None:
     """Return a method's nats per token of each sentence, the mean over seeds, (N,)."""
     losses = []
     for record in row.records.values():
@@ -99,13 +99,13 @@ def _panels(study: Study, parts: Parts, what: str, x_name: str) -> list[Panel]:
     return panels
 
 
-def _tables(study: Study, row: Row) -> dict[int, NDArray[np.float64]]:
+def _tables(study: Study, row: MethodResult) -> dict[int, NDArray[np.float64]]:
     """Return the metric's statistics per sentence, seed by seed."""
     tables = {seed: one.table("test", study.metric.name) for seed, one in row.records.items()}
     return {seed: table for seed, table in tables.items() if table is not None}
 
 
-def _way(study: Study, row: Row) -> set[tuple[str, int]]:
+def _way(study: Study, row: MethodResult) -> set[tuple[str, int]]:
     """Return how a method was scored, and on how many sentences."""
     name, sizes = study.metric.name, {s: len(table) for s, table in _tables(study, row).items()}
     return {(r.signature("test", name), sizes.get(seed, 0)) for seed, r in row.records.items()}

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from augless import runs
 from augless.reports import charts, words
-from augless.reports.evidence import Evidence, Row, Study
+from augless.reports.evidence import Evidence, MethodResult, Study
 from augless.reports.tables import Cell, Line, Table, noted
 from augless.trials import facts
 
@@ -32,7 +32,7 @@ _UNITS = ((3 * 3600.0, 3600.0, "hours"), (180.0, 60.0, "minutes"), (0.0, 1.0, "s
 class Known:
     """What a method cost on a corpus, in numbers."""
 
-    row: Row
+    row: MethodResult
     cost: facts.Cost
     times: float | None
     """its seconds over the baseline's; None where runs of either are missing"""

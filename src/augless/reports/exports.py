@@ -13,7 +13,7 @@ from typing import Any
 
 from augless import schemas, trials
 from augless.reports import advice, answers, costs, naming, pages, tables
-from augless.reports.evidence import Evidence, Row, Study
+from augless.reports.evidence import Evidence, MethodResult, Study
 from augless.reports.words import MINUS
 from augless.trials.summary import AGAINST
 
@@ -158,7 +158,7 @@ def summary(evidence: Evidence) -> dict[str, Any]:
     return {key: schemas.finite(value) for key, value in whole.items()}
 
 
-def _values(evidence: Evidence, study: Study, row: Row) -> dict[str, Any]:
+def _values(evidence: Evidence, study: Study, row: MethodResult) -> dict[str, Any]:
     control = {"name": row.control_name, "matches": row.matched}
     return {
         "mean": row.mean,

@@ -8,7 +8,15 @@ from dataclasses import dataclass, replace
 
 from augless import metrics, trials
 from augless.reports import answers, words
-from augless.reports.evidence import MARKS, Evidence, Row, Study, Verdict, digits_of, metric_name
+from augless.reports.evidence import (
+    MARKS,
+    Evidence,
+    MethodResult,
+    Study,
+    Verdict,
+    digits_of,
+    metric_name,
+)
 
 _IN_BRACKETS = "; in brackets what the paper has"
 _PAPER = 5  # the column of the main table with what the paper has
@@ -114,7 +122,7 @@ def results(evidence: Evidence, study: Study) -> Table:
     return table.without_empty(2)
 
 
-def _line(evidence: Evidence, study: Study, row: Row, several: bool) -> Line:
+def _line(evidence: Evidence, study: Study, row: MethodResult, several: bool) -> Line:
     """Lay out a method; of several controls each difference says which."""
     digits, seeds = study.digits, len(evidence.plan.seeds)
     control = delta(study, row.control, digits)

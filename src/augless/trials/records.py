@@ -262,7 +262,7 @@ def save_hypotheses(folder: str | Path, hypotheses: Mapping[str, list[str]]) -> 
 
 @dataclass(frozen=True, kw_only=True)
 class Entry:
-    """One cell's run of a trial."""
+    """A final run of a trial."""
 
     corpus: str
     """label of the recipe"""
