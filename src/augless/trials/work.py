@@ -75,10 +75,10 @@ class Order:
         began = time.monotonic()
         outcome = WORK[self.job.kind].do(self, stop)
         if self.job.kind not in state.DONE:
-            took = runs.Spent(seconds=time.monotonic() - began)
+            timed = runs.Spent(seconds=time.monotonic() - began)
+            took = outcome if isinstance(outcome, runs.Spent) else timed
             mark = self.layout.done(self.key)
             mark.parent.mkdir(parents=True, exist_ok=True)
-            took = outcome if isinstance(outcome, runs.Spent) else took
             storage.replace(mark, storage.encoded(asdict(took)))
         return outcome
 
