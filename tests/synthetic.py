@@ -250,7 +250,7 @@ def costs_of(plan, entries, chosen=None):
             if method == "back-translation":
                 parts["augment"] = Spent(seconds=20.0 * len(results))
                 parts["train"] = Spent(seconds=41.0 * len(results), samples=20_000 * len(results))
-            costs.setdefault(method, {})[corpus] = Cost(**parts if results else {})
+            costs.setdefault(method, {})[corpus] = Cost(parts if results else {})
     return costs
 
 
@@ -336,7 +336,7 @@ def row_of(
     **changes,
 ):
     values = {seed: 40.0 + seed / 10 for seed in range(1, done + 1)}
-    cell = trials.Cell(
+    cell = trials.Result(
         records=dict.fromkeys(values),
         values=values,
         mean=40.0 if values else None,
@@ -350,7 +350,7 @@ def row_of(
         failures=failures or {},
         faults={},
     )
-    return evidence.Row(
+    return evidence.MethodResult(
         method=method,
         style="m0",
         role=role,
@@ -439,11 +439,11 @@ def gathered_of(*studies, primary="exponential", overall=None, needed=None, comm
         plan=plan, entries=[], sources={}, references={}, chosen={}, command=command
     )
     overall = overall or {name: (row.baseline, row.control) for name, row in rows.items()}
-    table = trials.Table(
+    table = trials.Summary(
         signatures={},
         rows={
-            name: trials.Row(
-                cells={
+            name: trials.Overall(
+                results={
                     study.corpus: row for study in studies if (row := study.row(name)) is not None
                 },
                 baseline=overall.get(name, (None, None))[0],
@@ -451,7 +451,7 @@ def gathered_of(*studies, primary="exponential", overall=None, needed=None, comm
             )
             for name in rows
         },
-        needed=needed or {},
+        seeds_needed=needed or {},
     )
     styles = evidence.styles(plan)
     return evidence.Evidence(trial=trial, table=table, styles=styles, studies=list(studies))

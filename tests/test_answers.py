@@ -76,14 +76,14 @@ def test_the_sentence_says_no_more_than_the_numbers_and_has_none(row, sentence):
 
 def test_the_numbers_follow_the_sentence():
     row = row_of("exponential", baseline=contrast(), control=contrast(-0.1, **OPEN))
-    needed = {"toy": trials.Needed(effect=0.5, seeds=14)}
+    needed = {"toy": trials.SeedsNeeded(effect=0.5, seeds=14)}
     assert answered(row, needed=needed).numbers == (
         f"{MEASURED} against plain (3 seeds, by a two-way model of methods and seeds).",
         f"{MINUS}0.1 BLEU (95 % interval {MINUS}0.6 to +0.4, p = 0.60) against matched.",
         "Minimum detectable effect: 0.6 BLEU, which 4 such trials of 5 would find. "
         "To see 0.5 BLEU, 14 seeds would be needed.",
     )
-    never = {"toy": trials.Needed(effect=0.5, seeds=None)}
+    never = {"toy": trials.SeedsNeeded(effect=0.5, seeds=None)}
     assert (
         answered(row, needed=never)
         .numbers[-1]
@@ -258,7 +258,7 @@ def test_more_seeds_are_suggested_where_they_would_show_something():
     unsure = row_of("exponential", baseline=contrast(0.3, **OPEN))
 
     def suggested(row, seeds, command="augless trial demo --jobs 2"):
-        needed = {"toy": trials.Needed(effect=0.5, seeds=seeds)}
+        needed = {"toy": trials.SeedsNeeded(effect=0.5, seeds=seeds)}
         answer = answered(row, needed=needed, command=command)
         return [one.line for one in answer.commands]
 

@@ -36,7 +36,7 @@ def gathered_trial():
 
 
 def spent(seconds, samples=0, **parts):
-    return {"toy": Cost(own=Spent(seconds=seconds, samples=samples), **parts)}
+    return {"toy": Cost({"own": Spent(seconds=seconds, samples=samples), **parts})}
 
 
 def gathered(*rows, seconds, plain=None, metric="bleu", **changes):
@@ -336,7 +336,7 @@ def test_over_several_corpora_their_mean_and_all_time_count():
     ]
     pooled = contrast(0.9, p=0.03, seeds=(), corpora=2)
     evidence = gathered_of(*studies, overall={"plain": (None, None), "a": (pooled, None)})
-    known = {m: {c: Cost(own=Spent(seconds=s)) for c in ("toy", "other")} for m, s in
+    known = {m: {c: Cost({"own": Spent(seconds=s)}) for c in ("toy", "other")} for m, s in
              (("plain", 100.0), ("a", 250.0))}  # fmt: skip
     evidence = dataclasses.replace(evidence, trial=dataclasses.replace(evidence.trial, costs=known))
     assert costs.total(evidence, "a").seconds == 500

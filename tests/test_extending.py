@@ -7,14 +7,13 @@ from pathlib import Path
 import pytest
 
 from augless import augmentation, corpora, metrics, trials
-from augless.trials import state, work
-from augless.trials.graph import Job
+from augless.trials import graph, state, work
 from augless.trials.layout import Layout
 from support import code_lines
 
 PAGE = (Path(__file__).parent.parent / "docs" / "extend.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"^```python\n(.*?)^```", PAGE, re.M | re.S)
-TABLES = (augmentation.AUGMENTERS, corpora.FORMATS, metrics.METRICS, state.DONE, work.WORK)
+TABLES = (augmentation.AUGMENTERS, corpora.FORMATS, metrics.METRICS, graph.NEEDS, work.WORK)
 
 
 @pytest.fixture
@@ -53,18 +52,30 @@ def test_a_recipe_can_choose_by_a_metric_that_was_added(added):
     assert metrics.METRICS["length-ratio"]().signature() == "length-ratio|refs:1"
 
 
-def test_a_kind_of_job_that_was_added_is_done_once(added, tmp_path):
+def test_a_kind_of_job_that_was_added_is_done_once_before_what_needs_it_and_costs(added, tmp_path):
     added("WORK")
-    plan = trials.Plan.load("demo")
-    known = state.State(plan, Layout(tmp_path), retry=True)
-    job = Job("note", "toy", "toy-de-en", ("seed=1",))
-    known.corpora[job.source] = state.Corpus(fingerprint="c")
-    assert [*known.ready([job]).values()] == [job]
-    order = work.Order(
-        job=job,
-        key=known.key(job),
-        identifier=known.identifier(job),
-        layout=known.layout,
+    plan = trials.Plan(
+        name="p",
+        title="t",
+        recipes={"toy": trials.Base(recipe="toy-de-en")},
+        methods={"plain": trials.Method()},
+        overrides={"corpus.train": 48, "text.vocabulary.size": 150},
+        seeds=(1,),
     )
-    known.learn(job, order(lambda: False))
-    assert known.done(job) and known.ready([job]) == {} and known.failure(job) is None
+    known = state.State(plan, Layout(tmp_path), retry=True)
+
+    def do():
+        (job,) = known.ready(known.jobs()).values()
+        identifier = known.identifier(job) or ""
+        order = work.Order(job=job, key=known.key(job), identifier=identifier, layout=known.layout)
+        known.learn(job, order(lambda: False))
+        assert known.done(job) and known.failure(job) is None
+        return job.kind
+
+    assert [do(), do()] == ["prepare", "note"]
+    (next_job,) = known.ready(known.jobs()).values()
+    assert next_job.kind == "train"
+    again = state.State(plan, known.layout, retry=True)
+    again.corpora = known.corpora
+    for one in (known, again):
+        assert one.cost("toy", "plain")["other"].seconds > 0

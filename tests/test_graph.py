@@ -26,8 +26,8 @@ def translated(seed=1):
     prepare = Job("prepare", "toy", "toy-de-en", SMALL)
     back = ("augment=back-translation", f"seed={seed}")
     made = job("augment", *back, needs=[prepare], seed=seed)
-    turned = dataclasses.replace(prepare, overrides=made.overrides, need="reverse model")
-    reverse = dataclasses.replace(made, kind="train", needs=(turned,), need="reverse model")
+    turned = dataclasses.replace(prepare, overrides=made.overrides, model="reverse model")
+    reverse = dataclasses.replace(made, kind="train", needs=(turned,), model="reverse model")
     made = dataclasses.replace(made, needs=(prepare, reverse))
     train = job("train", *back, needs=[prepare, made], seed=seed)
     score = dataclasses.replace(train, kind="score", needs=(train,))
@@ -54,9 +54,9 @@ class Study:
             state.learn(job, dataclasses.replace(Corpus.of(job, place), seconds=0.5))
             return
         if job.kind == "augment":
-            mark = state.layout.made(state.identifier(job))
+            mark = state.layout.done(state.key(job))
             mark.parent.mkdir(exist_ok=True)
-            mark.touch()
+            mark.write_text("{}")
         elif job.kind == "train":
             codecs = following.prepare(job.resolved, place).codecs
             runs.Run.create(
@@ -124,7 +124,7 @@ def test_runs_that_learn_from_other_work_are_other_runs(tmp_path):
 
 def test_a_job_and_its_needs_are_listed_once_what_is_needed_first():
     order = translated()
-    assert graph.whole([order[-1], order[-1], order[2]]) == order
+    assert graph.with_needs([order[-1], order[-1], order[2]]) == order
 
 
 # Costs
@@ -164,40 +164,42 @@ def test_a_methods_cost_counts_all_that_it_needs_and_each_of_it_once(tmp_path):
     state = followed(tmp_path)
     # Each seed has a reverse model and pairs of its own: two final ones, and one of tuning.
     assert state.cost("toy", "bt") == Cost(
-        own=Spent(seconds=3.0, samples=60),
-        prepare=Spent(seconds=1.0),  # both directions
-        augment=Spent(seconds=21.0, samples=90),  # of rewriting no samples: it trains nothing
-        tune=Spent(seconds=4.5, samples=90),
-        train=Spent(seconds=210.0, samples=270),
+        {
+            "own": Spent(seconds=3.0, samples=60),
+            "prepare": Spent(seconds=1.0),  # both directions
+            "augment": Spent(
+                seconds=21.0, samples=90
+            ),  # of rewriting no samples: it trains nothing
+            "tune": Spent(seconds=4.5, samples=90),
+            "train": Spent(seconds=210.0, samples=270),
+        }
     )
     assert state.cost("toy", "plain") == Cost(
-        own=Spent(seconds=3.0, samples=60), prepare=Spent(seconds=0.5)
+        {"own": Spent(seconds=3.0, samples=60), "prepare": Spent(seconds=0.5)}
     )
-    whole = state.cost("toy", "bt")
-    assert whole.before == Spent(seconds=236.5, samples=450)
-    assert whole.total == Spent(seconds=239.5, samples=510)
+    assert state.cost("toy", "bt").total == Spent(seconds=239.5, samples=510)
 
 
 def test_a_tuned_run_needs_what_chose_for_it_and_that_all_runs_that_were_tried(tmp_path):
     begun = State(TUNED, Layout(tmp_path), retry=True)
     (choose,) = begun.wanted("toy", "bt")
     assert choose.kind == "choose" and [one.tried for one in choose.needs] == [
-        (f"augment.w={w}",) for w in (0.1, 0.5, 1.0)
+        {"augment.w": w} for w in (0.1, 0.5, 1.0)
     ]
     assert {one.kind for one in choose.needs} == {"score"} and not begun.done(choose)
     state = followed(tmp_path)
     for one in state.wanted("toy", "bt"):
         (train,) = one.needs
         assert choose in train.needs and state.done(choose)
-        assert {*choose.needs} < {*graph.whole([one])}
-    for one in graph.whole(state.wanted("toy", "plain")):
+        assert {*choose.needs} < {*graph.with_needs([one])}
+    for one in graph.with_needs(state.wanted("toy", "plain")):
         assert one.kind != "choose", "it has nothing to choose"
 
 
 def test_a_job_chooses_among_what_did_not_fail_and_fails_if_all_did(tmp_path):
     state = State(TUNED, Layout(tmp_path), retry=True)
     (choose,) = state.wanted("toy", "bt")
-    for prepare in (one for one in graph.whole([choose]) if one.kind == "prepare"):
+    for prepare in (one for one in graph.with_needs([choose]) if one.kind == "prepare"):
         state.learn(prepare, Corpus(fingerprint="c"))
     for one in choose.needs:
         assert state.failure(choose) is None and one in state.jobs()
@@ -216,19 +218,21 @@ def test_what_a_run_needed_counts_where_nothing_but_its_record_is(tmp_path):
     state = followed(tmp_path / "here")
     there = Layout(tmp_path / "there", state.layout.root / "records")
     elsewhere = State(TUNED, there, retry=True)
-    for prepare in graph.whole(elsewhere.jobs()):
-        if prepare.kind == "prepare" and not prepare.need:  # the reverse one has no name there
+    for prepare in graph.with_needs(elsewhere.jobs()):
+        if prepare.kind == "prepare" and not prepare.model:  # the reverse one has no name there
             elsewhere.corpora[prepare.source] = state.corpora[prepare.source]
     cost, known = elsewhere.cost("toy", "bt"), state.cost("toy", "bt")
-    assert (cost.own, cost.tune) == (known.own, known.tune)
-    assert (cost.augment, cost.train) == (known.augment, known.train)
+    assert (cost["own"], cost["tune"]) == (known["own"], known["tune"])
+    assert (cost["augment"], cost["train"]) == (known["augment"], known["train"])
 
 
 def test_a_corpus_took_what_it_took_when_it_was_prepared_first(tmp_path):
     state = followed(tmp_path)
     state.keep()
     again = State(TUNED, state.layout, retry=True)
-    (prepare,) = (one for one in graph.whole(again.wanted("toy", "plain")) if one.kind == "prepare")
+    (prepare,) = (
+        one for one in graph.with_needs(again.wanted("toy", "plain")) if one.kind == "prepare"
+    )
     for looked in (0.0, 9.0):
         again.learn(prepare, dataclasses.replace(state.corpora[prepare.source], seconds=looked))
         assert again.corpora[prepare.source].seconds == 0.5, "it was found prepared"
@@ -239,4 +243,16 @@ def test_a_run_that_is_trained_but_not_scored_has_its_cost(tmp_path):
     for one in state.wanted("toy", "plain"):
         shutil.rmtree(state.layout.record(state.identifier(one)))
         state.records.forget(state.identifier(one))
-    assert state.cost("toy", "plain").own == Spent(seconds=20.0, samples=200)
+    assert state.cost("toy", "plain")["own"] == Spent(seconds=20.0, samples=200)
+
+
+def test_a_trial_keeps_the_recipes_that_it_has_read_whatever_others_read(tmp_path):
+    file = tmp_path / "r.toml"
+    plan = dataclasses.replace(TUNED, recipes={"toy": trials.Base(recipe=str(file))})
+    epochs = []
+    for count in (3, 5):
+        file.write_text(f'corpus = "toy-de-en"\ntraining.epochs = {count}\n')
+        state = State(plan, Layout(tmp_path), retry=True)
+        epochs.append(lambda state=state: state.jobs()[0].resolved.recipe.training.epochs)
+        assert epochs[-1]() == count
+    assert epochs[0]() == 3

@@ -65,7 +65,7 @@ def done(tmp_path_factory):
 
 
 def kinds(job):
-    return [(one.kind, one.need) for one in graph.whole([job])]
+    return [(one.kind, one.model) for one in graph.with_needs([job])]
 
 
 def test_a_method_that_augments_is_several_jobs(tmp_path):
@@ -89,32 +89,32 @@ def test_a_method_that_augments_is_several_jobs(tmp_path):
         ("train", ""),
         ("score", ""),
     ]
-    turned = graph.whole([run_of(state, "bt")])[2].resolved.recipe
+    turned = graph.with_needs([run_of(state, "bt")])[2].resolved.recipe
     assert turned.corpus.languages == ("en", "de") and turned.augment is None
 
 
 def test_values_of_w_share_the_pairs_and_the_reverse_model(tmp_path):
     state = State(plan_of({"plain": {}, "bt": BACK}), Layout(tmp_path), retry=True)
     one, other = (
-        graph.whole([run_of(state, "bt", point={"augment.w": w}.items())]) for w in (0.1, 0.9)
+        graph.with_needs([run_of(state, "bt", point={"augment.w": w}.items())]) for w in (0.1, 0.9)
     )
     running.prepare(state)
     keys = [[state.key(job) for job in jobs] for jobs in (one, other)]
     assert keys[0][:4] == keys[1][:4] and None not in keys[0]
     assert keys[0][4] != keys[1][4]
-    third = graph.whole([run_of(state, "bt", seed=2)])
+    third = graph.with_needs([run_of(state, "bt", seed=2)])
     assert state.key(third[2]) != keys[0][2]  # another seed is another reverse model
 
 
 def test_a_trial_with_rivals_runs_and_counts_all_that_they_took(done):
     _, _, trial = done
     cost = {method: trial.costs[method]["toy"] for method in ("plain", "bt", "edits")}
-    assert cost["plain"].augment.seconds == cost["plain"].train.samples == 0
-    assert cost["plain"].own.samples == 40
-    assert cost["edits"].own.samples == 80 and cost["edits"].train.samples == 0
-    assert cost["bt"].train.samples == 40 and cost["bt"].train.seconds > 0
-    assert cost["bt"].total.seconds > cost["bt"].own.seconds
-    assert cost["bt"].prepare.seconds > 0
+    assert cost["plain"]["augment"].seconds == cost["plain"]["train"].samples == 0
+    assert cost["plain"]["own"].samples == 40
+    assert cost["edits"]["own"].samples == 80 and cost["edits"]["train"].samples == 0
+    assert cost["bt"]["train"].samples == 40 and cost["bt"]["train"].seconds > 0
+    assert cost["bt"].total.seconds > cost["bt"]["own"].seconds
+    assert cost["bt"]["prepare"].seconds > 0
 
 
 def test_the_same_trial_again_does_nothing(done):
@@ -128,7 +128,7 @@ def test_the_same_trial_again_does_nothing(done):
     again = trials.run(plan, root=root, jobs=1)
     assert again.complete
     assert logs() == before and len(before) == 9
-    assert again.costs["bt"]["toy"].train == trial.costs["bt"]["toy"].train
+    assert again.costs["bt"]["toy"]["train"] == trial.costs["bt"]["toy"]["train"]
 
 
 def test_records_of_rivals_count_where_neither_pairs_nor_reverse_model_are(done, tmp_path):
@@ -137,8 +137,8 @@ def test_records_of_rivals_count_where_neither_pairs_nor_reverse_model_are(done,
     assert elsewhere.complete
     # What they took is counted all the same: their runs say it.
     there, here = (of.costs["bt"]["toy"] for of in (elsewhere, trial))
-    assert there.own == here.own and there.train == here.train
-    assert there.augment == here.augment and here.augment.seconds > 0
+    assert there["own"] == here["own"] and there["train"] == here["train"]
+    assert there["augment"] == here["augment"] and here["augment"].seconds > 0
 
 
 def test_pairs_that_are_gone_are_made_again_by_whoever_trains_on_them(done, tmp_path):
@@ -166,12 +166,12 @@ def test_the_share_of_a_run_counts_made_pairs(done):
 def test_pairs_are_made_once_for_runs_that_differ_in_how_they_train(tmp_path):
     state = State(plan_of({"plain": {}, "edits": EDITS}), Layout(tmp_path), retry=True)
     points = ({"training.optimizer.rate": 0.1}, {"training.optimizer.rate": 0.2, "terms": TWO})
-    one, other = (graph.whole([run_of(state, "edits", point=p.items())]) for p in points)
+    one, other = (graph.with_needs([run_of(state, "edits", point=p.items())]) for p in points)
     running.prepare(state)
     keys = [[state.key(job) for job in jobs] for jobs in (one, other)]
     assert [job.kind for job in one] == ["prepare", "augment", "train", "score"]
     assert keys[0][:2] == keys[1][:2] and not {*keys[0][2:]} & {*keys[1][2:]}
-    drawn_again = graph.whole([run_of(state, "edits", seed=2)])
+    drawn_again = graph.with_needs([run_of(state, "edits", seed=2)])
     assert state.key(drawn_again[1]) != keys[0][1]
 
 
@@ -181,12 +181,12 @@ def test_pairs_are_made_once_for_runs_that_differ_in_how_they_train(tmp_path):
 def test_a_round_trip_needs_two_models_which_all_seeds_and_rows_share(tmp_path):
     state = State(trips(), Layout(tmp_path), retry=True)
     jobs = {
-        (method, seed): graph.whole([run_of(state, method, seed)])
+        (method, seed): graph.with_needs([run_of(state, method, seed)])
         for method in ("trip", "wd+trip")
         for seed in (1, 2)
     }
     one = jobs["trip", 1]
-    assert [(job.kind, job.need) for job in one] == [
+    assert [(job.kind, job.model) for job in one] == [
         ("prepare", ""),
         ("prepare", "model there"),
         ("train", "model there"),
@@ -226,15 +226,17 @@ def test_models_of_a_round_trip_are_trained_once_and_counted_for_every_row(trave
     assert len([*(root / "prepared" / "augmented").glob("*")]) == 1
     for method in ("trip", "wd+trip"):
         cost = trial.costs[method]["toy"]
-        assert cost.train.samples == 80 and cost.train.seconds > 0, "two models, 40 samples each"
-        assert cost.augment.seconds > 0 and cost.augment.samples == 0
-    assert trial.costs["trip"]["toy"].train == trial.costs["wd+trip"]["toy"].train
-    assert trial.costs["plain"]["toy"].train.samples == 0
+        assert cost["train"].samples == 80 and cost["train"].seconds > 0, (
+            "two models, 40 samples each"
+        )
+        assert cost["augment"].seconds > 0 and cost["augment"].samples == 0
+    assert trial.costs["trip"]["toy"]["train"] == trial.costs["wd+trip"]["toy"]["train"]
+    assert trial.costs["plain"]["toy"]["train"].samples == 0
     (record,) = [e.record for e in trial.entries if e.method == "trip" and e.seed == 1]
     assert {*record.result.needed} == {"rewriting", "model there", "model back"}
     elsewhere = trials.collect(plan, root=root / "new", records=root / "records")
     assert elsewhere.complete
-    assert elsewhere.costs["trip"]["toy"].train == trial.costs["trip"]["toy"].train
+    assert elsewhere.costs["trip"]["toy"]["train"] == trial.costs["trip"]["toy"]["train"]
 
 
 def test_a_round_trip_with_other_models_is_another_run(tmp_path):
@@ -273,8 +275,8 @@ def test_table2_takes_round_trips_at_both_scales():
         plan = trials.Plan.load("table2", small=small)
         assert {"CE+BT", "WD+BT"} <= {*plan.methods} and "CE+BT" not in plan.published_only
         for method in ("CE+BT", "WD+BT"):
-            jobs = graph.whole([graph.run(plan, "Reddit", method, 1, {})])
-            recipes = [job.resolved for job in jobs if job.need and job.kind == "train"]
+            jobs = graph.with_needs([graph.run(plan, "Reddit", method, 1, {})])
+            recipes = [job.resolved for job in jobs if job.model and job.kind == "train"]
             assert [one.values["corpus.name"] for one in recipes] == [corpus, corpus]
             languages = [one.recipe.corpus.languages for one in recipes]
             assert languages == [("en", "de"), ("de", "en")]
@@ -288,7 +290,7 @@ def test_a_forecast_lists_reverse_models_and_counts_made_pairs_once(tmp_path, mo
     def measure(job, place, folder):
         if job.kind == "augment":
             return trials.Measured(fixed=3.0 if job.method == "bt" else 1.0)
-        taken = 100.0 if job.need else 10.0
+        taken = 100.0 if job.model else 10.0
         return trials.Measured(steps=1, training=taken, decoding={"valid": 0.0, "test": 0.0})
 
     monkeypatch.setattr(forecast, "measure", measure)
@@ -299,7 +301,7 @@ def test_a_forecast_lists_reverse_models_and_counts_made_pairs_once(tmp_path, mo
     )
     expected = trials.forecast(plan, root=tmp_path)
     seconds = [
-        (run.job.method, run.job.need or run.job.purpose, run.seconds) for run in expected.runs
+        (run.job.method, run.job.model or run.job.purpose, run.seconds) for run in expected.runs
     ]
     assert seconds == [
         ("bt", "reverse model", 100.0),
@@ -311,12 +313,12 @@ def test_a_forecast_lists_reverse_models_and_counts_made_pairs_once(tmp_path, mo
         ("bt", "final", 10.0 + 3.0),
     ]
     with monkeypatch.context() as patched:
-        patched.setitem(DONE, "train", lambda state, job: bool(job.need))
+        patched.setitem(DONE, "train", lambda state, job: bool(job.model))
         again = trials.forecast(plan, root=tmp_path)
-    listed = [(run.job.seed, run.note) for run in again.runs if run.job.need]
+    listed = [(run.job.seed, run.note) for run in again.runs if run.job.model]
     assert listed == [(0, "done"), (1, "done")], "once for every seed"
     trip = trials.forecast(trips(), root=tmp_path)
-    needs = [run.job.need for run in trip.runs if run.job.need]
+    needs = [run.job.model for run in trip.runs if run.job.model]
     assert needs == ["model there", "model back"], "once for all seeds and rows"
     assert expected.seconds == 10.0 * 5 + 2 * 103.0 + 1.0
 
@@ -327,7 +329,7 @@ def test_a_forecast_of_rivals_takes_real_steps_and_few_of_them(tmp_path, monkeyp
     overrides = SMALL | {"training.epochs": 1000, "training.batch": 8}
     long = {"toy": trials.Base(recipe="toy-de-en", overrides=overrides)}
     expected = trials.forecast(dataclasses.replace(plan, recipes=long), root=tmp_path)
-    listed = [(run.job.method, run.job.need) for run in expected.runs]
+    listed = [(run.job.method, run.job.model) for run in expected.runs]
     assert listed == [("plain", ""), ("bt", "reverse model"), ("bt", ""), ("edits", "")]
     assert all(run.seconds > 0 for run in expected.runs)
     assert [*expected.measured] == [
@@ -407,6 +409,6 @@ def test_dialogue_takes_a_round_trip_in_place_of_back_translation(tmp_path):
 
 def test_reverse_corpora_of_other_sizes_are_other_corpora(tmp_path):
     state = State(plan_of({"plain": {}, "bt": BACK}), Layout(tmp_path), retry=True)
-    turned = graph.whole([run_of(state, "bt")])[1]
+    turned = graph.with_needs([run_of(state, "bt")])[1]
     larger = dataclasses.replace(turned, overrides=(*turned.overrides, "corpus.train=41"))
-    assert turned.need and state.key(turned) != state.key(larger)
+    assert turned.model and state.key(turned) != state.key(larger)

@@ -34,7 +34,7 @@ def summarised(shifts, *, corpora=1, primary=None, signature=lambda corpus, meth
         "recipes": {f"corpus {k}": {"recipe": "toy-de-en"} for k in range(corpora)},
         "methods": {method: {} for method in shifts},
     }
-    plan = plans.parsed("p", content, False)
+    plan = plans.parsed("p", content)
     draw = np.random.default_rng(3)
     entries = [
         trials.Entry(
@@ -57,7 +57,7 @@ METHODS = {"plain": 0.0, "control": 0.1, "linear": -0.4, "law": -1.0}
 
 def contrasts(table, kind):
     """List the comparisons of a table with the baseline, or with controls."""
-    cells = [cell for row in table.rows.values() for cell in row.cells.values()]
+    cells = [cell for row in table.rows.values() for cell in row.results.values()]
     return [getattr(cell, kind) for cell in cells if getattr(cell, kind) is not None]
 
 
@@ -77,7 +77,7 @@ def test_a_cell_holds_means_over_seeds_and_the_deviation_of_a_sample_of_them():
     ]
     table = trials.table(dataclasses.replace(trial, entries=entries), resamples=300)
     for row in table.rows.values():
-        cell = row.cells["corpus 0"]
+        cell = row.results["corpus 0"]
         values = [cell.values[seed] for seed in SEEDS]
         assert cell.mean == pytest.approx(np.mean(values))
         assert cell.deviation == pytest.approx(np.std(values, ddof=1)) and cell.deviation > 0
@@ -88,7 +88,9 @@ def test_seeds_scored_in_two_ways_are_not_compared_and_said_to_be():
     # Two machines: each method has the same mix of signatures over its seeds.
     _, table = summarised(METHODS, signature=lambda corpus, method, seed: f"v{seed > 1}")
     assert contrasts(table, "baseline") == contrasts(table, "control") == []
-    assert all(cell.mean is not None for row in table.rows.values() for cell in row.cells.values())
+    assert all(
+        cell.mean is not None for row in table.rows.values() for cell in row.results.values()
+    )
     assert any("scored in several ways" in warning for warning in table.warnings)
 
 
@@ -105,10 +107,10 @@ def test_one_method_of_mixed_ways_spoils_its_own_comparisons_only(mixed, baselin
         return "other" if (corpus, method, seed) == ("corpus 0", mixed, 2) else "s"
 
     _, table = summarised(METHODS, corpora=2, signature=signature)
-    cells = {method: table[method].cells["corpus 0"] for method in METHODS}
+    cells = {method: table[method].results["corpus 0"] for method in METHODS}
     assert [m for m, cell in cells.items() if cell.baseline] == baseline
     assert [m for m, cell in cells.items() if cell.control] == control
-    others = {method: table[method].cells["corpus 1"] for method in METHODS}
+    others = {method: table[method].results["corpus 1"] for method in METHODS}
     assert [m for m, cell in others.items() if cell.baseline] == ["control", "linear", "law"]
     assert [m for m, cell in others.items() if cell.control] == ["linear", "law"]
 
@@ -150,7 +152,7 @@ def test_the_primary_contrast_is_not_corrected_and_its_control_waits_for_it():
     for one, alone in zip(others, rest, strict=True):
         assert one.minimum_detectable_effect > alone.minimum_detectable_effect
         assert (one.low, one.high) == (alone.low, alone.high)
-    cells = {method: row.cells["corpus 0"] for method, row in table.rows.items()}
+    cells = {method: row.results["corpus 0"] for method, row in table.rows.items()}
     assert cells["law"].baseline == law.baseline, "one corpus is all corpora"
     assert cells["linear"].control == table["linear"].control
 
@@ -167,12 +169,12 @@ def test_several_corpora_are_averaged_and_single_ones_are_a_family_of_their_own(
     corrected = dict(zip(raw, metrics.holm([one.p for one in raw.values()]), strict=True))
     assert len(raw) == 15
     for (side, corpus, method), p in corrected.items():
-        assert getattr(table[method].cells[corpus], side).corrected_p == pytest.approx(p)
+        assert getattr(table[method].results[corpus], side).corrected_p == pytest.approx(p)
     parts = [raw["baseline", corpus, "law"] for corpus in trial.plan.recipes]
     law = table["law"].baseline
     assert difference_of(law) == metrics.mean_difference(parts) and law.corpora == 3 and law.primary
     assert law.likely == metrics.random_effects(parts)
-    assert not any(cell.baseline.primary for cell in table["law"].cells.values())
+    assert not any(cell.baseline.primary for cell in table["law"].results.values())
     two = summarised(METHODS, corpora=2)[1]["law"].baseline
     assert two.corpora == 2 and two.likely is None, "two say nothing of others"
 
@@ -198,8 +200,8 @@ def test_nothing_asks_that_every_seed_agrees():
 
 def test_the_seeds_that_would_be_needed_see_what_is_worth_it():
     _, table = summarised(METHODS, primary="law")
-    needed = table.needed["corpus 0"]
-    mean = table["plain"].cells["corpus 0"].mean
+    needed = table.seeds_needed["corpus 0"]
+    mean = table["plain"].results["corpus 0"].mean
     assert needed.effect == mean / 100, "of bits per token: about 0.01 nats"
     one = table["law"].baseline
     own = (one.deviation**2 - one.sentence_variance) * 3 / 2
@@ -253,13 +255,13 @@ def test_a_difference_of_degenerate_outputs_is_never_claimed(method):
     table = trials.table(dataclasses.replace(trial, entries=entries), resamples=300)
     law = table["law"].baseline
     assert not law.claimed and law.fault == f"{method}, seed 2: all are empty"
-    assert table[method].cells["corpus 0"].faults == {2: "all are empty"}
+    assert table[method].results["corpus 0"].faults == {2: "all are empty"}
     assert not table["linear"].control.fault, "which is of others"
 
 
 def plan_of(methods, **changes):
     content = {"title": "t", "recipes": ["toy-de-en"], "methods": methods, **changes}
-    return plans.parsed("p", content, False)
+    return plans.parsed("p", content)
 
 
 def test_the_primary_method_is_the_first_that_weighs_unless_it_is_named():

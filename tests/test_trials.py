@@ -87,14 +87,14 @@ def test_a_trial_fills_the_table_and_a_failed_run_stops_no_other(reference):
     assert {failure.code for failure in failures.values()} == {7}
     table = trials.table(trial, resamples=200)
     assert [*table.rows] == ["plain", "matched", "exponential", "broken"]
-    cell = table["exponential"].cells["toy-de-en"]
+    cell = table["exponential"].results["toy-de-en"]
     assert len(cell.values) == 2 and cell.deviation is not None
     assert cell.mean == pytest.approx(sum(cell.values.values()) / 2)
     assert cell.baseline is not None and cell.control is not None
     assert cell.control_name == "matched"
-    assert table["matched"].cells["toy-de-en"].control is None
-    assert table["broken"].cells["toy-de-en"].failures.keys() == {1, 2}
-    assert table["plain"].cells["toy-de-en"].samples == 96
+    assert table["matched"].results["toy-de-en"].control is None
+    assert table["broken"].results["toy-de-en"].failures.keys() == {1, 2}
+    assert table["plain"].results["toy-de-en"].samples == 96
     # Six batches teach no model to speak, which is said before all of them have failed to.
     alarm = statuses[-1].alarm
     assert alarm.startswith(
@@ -215,6 +215,10 @@ def test_records_stand_in_for_a_public_corpus_that_is_not_there_and_only_for_suc
     root = tmp_path / "root"
     trial = trials.run(plan, root=root, command="augless trial tiny.toml")
     assert trial.complete and trial.notes == () and trial.command == "augless trial tiny.toml"
+    (root / "command.txt").unlink()
+    assert trials.collect(plan, root=root).command == ""
+    (root / "plan.toml").write_text(f"# augless trial old.toml\n{plan.as_toml()}")
+    assert trials.collect(plan, root=root).command == "augless trial old.toml", "as once kept"
 
     inputs = {file.name: file.sha256 for file in trial.entries[0].record.inputs}
     content = (folder / "val.de").read_bytes()
@@ -259,7 +263,7 @@ def test_records_of_two_corpora_are_not_mixed(tmp_path):
             recipe=graph.settled(resolved),
         )
         made.save(tmp_path / "records" / name)
-    state.stand_in()
+    state.recover_missing_corpora()
     left = [state.record(job) for job in jobs]
     assert [one is None for one in left].count(True) == 1, "of one of the two corpora only"
 
@@ -275,7 +279,7 @@ def test_records_of_other_languages_of_a_corpus_do_not_stand_in(tmp_path):
     settled = graph.settled(french.resolved)
     made = record(id=name, corpus="corpus", scores=scores_of(), statistics={}, recipe=settled)
     made.save(tmp_path / "records" / name)
-    state.stand_in()
+    state.recover_missing_corpora()
     assert (state.record(german), state.record(french).id) == (None, name)
 
 
@@ -425,6 +429,10 @@ def test_a_plan_is_read_back_as_it_was_written(name, small, tmp_path):
     plan = trials.Plan.load(name, small=small)
     (tmp_path / "other.toml").write_text(f"# a command\n{plan.as_toml()}")
     assert trials.Plan.load(str(tmp_path / "other.toml")) == plan
+    # As older versions wrote it.
+    older = plan.as_toml().replace(f'scale = "{plan.scale}"', f"small = {str(small).lower()}")
+    (tmp_path / "other.toml").write_text(older)
+    assert trials.Plan.load(str(tmp_path / "other.toml")) == plan
 
 
 def test_a_range_and_quoted_names_are_read_back(tmp_path):
@@ -475,9 +483,9 @@ def test_methods_scored_in_another_way_are_not_compared(reference):
         return replace(entry, record=replace(entry.record, scores=scores))
 
     table = trials.table(replace(trial, entries=[*map(changed, trial.entries)]), resamples=200)
-    row = table["exponential"].cells["toy-de-en"]
+    row = table["exponential"].results["toy-de-en"]
     assert row.baseline is None and row.control is None and row.mean is not None
-    assert table["matched"].cells["toy-de-en"].baseline is not None
+    assert table["matched"].results["toy-de-en"].baseline is not None
     assert any("scored in several ways" in warning for warning in table.warnings)
 
 
@@ -541,7 +549,7 @@ def test_stopped_and_killed_midway_a_trial_goes_on_to_the_same_table(reference, 
     same = dataclasses.replace(undisturbed, plan=plan, entries=undisturbed.entries[:6])
     one, other = (trials.table(t, resamples=200) for t in (whole, same))
     for method in one.rows:
-        cells = [table[method].cells["toy-de-en"] for table in (one, other)]
+        cells = [table[method].results["toy-de-en"] for table in (one, other)]
         timeless = [dataclasses.replace(cell, seconds=None, records={}) for cell in cells]
         assert timeless[0] == timeless[1]
 
@@ -657,7 +665,7 @@ def test_every_shipped_plan_can_be_followed(name, small):
     plan = trials.Plan.load(name, small=small)
     state = State(plan, Layout(Path("nowhere")), retry=False)
     graph.check(plan)
-    assert plan.small == small
+    assert (plan.scale == "small") == small
     if small:
         toys = [run_of(state, c, plan.baseline, 1).resolved for c in plan.recipes]
         assert all(isinstance(r.recipe.corpus, corpora.toy.Toy) for r in toys)
@@ -909,13 +917,13 @@ def test_a_table_compares_with_the_baseline_and_with_the_control():
     ]
     trial = trials.Trial(plan=plan, entries=entries, sources={}, references={}, chosen={})
     table = trials.table(trial, resamples=500)
-    better, control = (table[m].cells["toy-de-en"] for m in ("better", "control"))
+    better, control = (table[m].results["toy-de-en"] for m in ("better", "control"))
     assert better.baseline.claimed and better.control.claimed
     assert better.baseline.estimate > 0 and better.baseline.minimum_detectable_effect > 0
     assert control.baseline.estimate == 0 and not control.baseline.claimed
-    assert table["late"].cells["toy-de-en"].mean is None
+    assert table["late"].results["toy-de-en"].mean is None
     assert [*table.rows] == [*plan.methods]
-    assert table["late"].cells["toy-de-en"].values == {} and table.warnings == []
+    assert table["late"].results["toy-de-en"].values == {} and table.warnings == []
     assert not trial.complete
     assert (
         summary.score_of(entries[0].record, "bleu").value

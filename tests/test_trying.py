@@ -274,12 +274,12 @@ def test_a_folder_is_reported_on_as_it_was_run(called, monkeypatch):
 # While it runs
 
 
-def job_of(*tried, method="exponential", purpose="tune"):
+def job_of(method="exponential", purpose="tune", **tried):
     return trials.Job("score", "toy", "toy-de-en", ("seed=1",), method, 1, purpose, tried)
 
 
 def test_the_status_names_what_is_tried_and_the_metric(capsys):
-    job = job_of("terms.0.weighting.radius=0.5", "terms.0.weighting.strength=1.0")
+    job = job_of(**{"terms.0.weighting.radius": 0.5, "terms.0.weighting.strength": 1.0})
     run = trials.Running(job=job, stage="epoch 1 of 3", score=12.345, score_name="bleu")
     status = status_of(done=1, running=[run], eta=20.0, best={"toy": (job, 12.345)})
     with terminal.Progress() as progress:

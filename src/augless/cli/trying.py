@@ -248,8 +248,8 @@ def _root(out: Path, plan: trials.Plan, files: _Files) -> Path:
     from augless import trials
 
     if files:
-        return out / trials.name_of(files, quick=plan.small)
-    return out / (f"{plan.name}-small" if plan.small else plan.name)
+        return out / trials.name_of(files, quick=plan.scale == "small")
+    return out / (f"{plan.name}-small" if plan.scale == "small" else plan.name)
 
 
 def _warn(root: Path, plan: trials.Plan) -> None:

@@ -49,7 +49,7 @@ def _status(status: trials.Status, metric: str) -> list[str]:
         score = "" if run.score is None else f", {run.score_name} {run.score:.2f}"
         job = run.job
         who = f"{_named(job)} on {job.corpus}, seed {job.seed}" if job.method else job.corpus
-        who += f", {job.need}" * bool(job.need)
+        who += f", {job.model}" * bool(job.model)
         lines.append(f"  {who}: {run.stage}{score}")
     for corpus, (job, best) in status.best.items():
         lines.append(f"  best so far on {corpus}: {_named(job)}, {metric} {best:.2f} (validation)")
@@ -61,23 +61,19 @@ def _over(status: trials.Status) -> bool:
 
 
 def _named(job: trials.Job) -> str:
-    tried = _tried(job)
-    return f"{job.method} ({tried})" if tried else job.method
-
-
-def _tried(job: trials.Job) -> str:
-    from augless.recipes import reading
     from augless.trials import spelling
 
-    return spelling.shortened(dict(map(reading.parted, job.tried)))
+    return f"{job.method} ({spelling.shortened(job.tried)})" if job.tried else job.method
 
 
 def forecast(expected: trials.Forecast) -> dict[str, Any]:
     """Return a forecast for another program."""
+    from augless.trials import spelling
+
     parts = ("command", "corpus", "method", "seed")
     runs = [
         {part: getattr(run.job, part) for part in parts}
-        | {"purpose": run.job.need or run.job.purpose, "tried": list(run.job.tried)}
+        | {"purpose": run.job.model or run.job.purpose, "tried": spelling.written(run.job.tried)}
         | {"seconds": run.seconds, "done": run.share, "note": run.note}
         for run in expected.runs
     ]
@@ -87,13 +83,14 @@ def forecast(expected: trials.Forecast) -> dict[str, Any]:
 def listed(expected: trials.Forecast) -> str:
     """Return a forecast for a reader."""
     from augless.reports.words import duration
+    from augless.trials import spelling
 
     rows = [["corpus", "method", "seed", "for", "with", "", "time"]]
     for run in expected.runs:
         job = run.job
         spent = "?" if run.seconds is None else duration(run.seconds) if run.seconds else ""
-        row = [job.corpus, job.method, str(job.seed), job.need or job.purpose, _tried(job)]
-        rows.append([*row, _cut(run.note, 60), spent])
+        row = [job.corpus, job.method, str(job.seed), job.model or job.purpose]
+        rows.append([*row, spelling.shortened(job.tried), _cut(run.note, 60), spent])
     measured = [
         f"measured: {name}: {one.step:.2g} s a step ({one.steps} steps), "
         f"{one.fixed:.1f} s to start and save"

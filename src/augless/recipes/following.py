@@ -106,7 +106,8 @@ def train(
         boards.check()
     prepared = prepare(resolved, place)
     _check_splits(recipe, prepared)
-    folder = folder or place.runs / f"{resolved.name}-{run_name(resolved, prepared.fingerprint)}"
+    name = run_name(resolved, prepared.fingerprint)
+    folder = folder or place.runs / folder_name(resolved, name)
     needed = None
     if recipe.augment is not None:
         if (before := train_needs(resolved, place)) is not None:
@@ -285,8 +286,8 @@ def home(resolved: Resolved[Recipe], place: Place) -> Path:
 
     The name of a run that augments tells its own corpus: what it adds follows from the recipe.
     """
-    prepared = prepare(resolved, place)
-    return place.runs / f"{resolved.name}-{run_name(resolved, prepared.fingerprint)}"
+    name = run_name(resolved, prepare(resolved, place).fingerprint)
+    return place.runs / folder_name(resolved, name)
 
 
 def _context(resolved: Resolved[Recipe]) -> augmentation.Context:
@@ -318,6 +319,11 @@ def run_name(resolved: Resolved[Recipe], corpus: str) -> str:
     values = {key: value for key, value in identity(resolved).items() if key in said}
     content = json.dumps([values, corpus], sort_keys=True)
     return hashlib.sha256(content.encode()).hexdigest()[:12]
+
+
+def folder_name(resolved: Resolved[Recipe], name: str) -> str:
+    """Return what the folder of a run is called, from the run's own name."""
+    return f"{resolved.name}-{name}"
 
 
 def versions(device: torch.device | None = None) -> dict[str, str]:

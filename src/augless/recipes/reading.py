@@ -100,7 +100,7 @@ def read(
             _assign(values, one.key.split("."), one.value)
             _assign(origins, one.key.split("."), one)
     kept = {key: value for key, value in values.items() if key not in others}
-    return resolve(kind, name, kept, dict(_dotted(origins)))
+    return resolve(kind, name, kept, dict(dotted(origins)))
 
 
 def override(
@@ -264,11 +264,11 @@ def _is_place(key: str) -> bool:
     return key.isascii() and key.isdecimal() and len(key) < 10
 
 
-def _dotted(values: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
+def dotted(values: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
     """Yield the dotted keys of tables within tables, and their values."""
     for key, value in enumerate(values) if isinstance(values, list) else values.items():
         if isinstance(value, dict | list):
-            yield from _dotted(value, f"{prefix}{key}.")
+            yield from dotted(value, f"{prefix}{key}.")
         else:
             yield f"{prefix}{key}", value
 

@@ -100,7 +100,7 @@ def _silent(evidence: Evidence) -> str:
     plain, rows = evidence.plan.baseline, [study.baseline for study in evidence.studies]
     if any(row.faults for row in rows):
         return f"outputs of {plain} are degenerate"
-    if not all(row.whole for row in rows):
+    if not all(row.complete for row in rows):
         return f"not every run of {plain} is done"
     if all(study.silent for study in evidence.studies):
         return "the models have learnt too little to be compared"
@@ -120,7 +120,7 @@ def _candidates(
         spent = costs.total(evidence, method).seconds
         if any(row.faults for row in rows) or (contrast is not None and contrast.fault):
             out.append(f"outputs of {method} are degenerate")
-        elif not all(row.whole for row in rows) or not spent:
+        elif not all(row.complete for row in rows) or not spent:
             out.append(f"not every run of {method} is done")
         elif contrast is None or contrast.corpora < len(evidence.studies):
             out.append(f"{method} cannot be compared with {evidence.plan.baseline}")

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from augless import metrics, trials
 from augless.reports import words
-from augless.reports.evidence import MARKS, WEAK, Evidence, Row, Study
+from augless.reports.evidence import MARKS, WEAK, Evidence, MethodResult, Study
 from augless.reports.words import joined, probability
 
 COMMAND = "augless trial PLAN"  # where nobody knows what a trial was started by
@@ -182,10 +182,10 @@ def _numbers(evidence: Evidence, primary: str, contrast: trials.Contrast) -> Ite
     if not contrast.alike:
         effect = f"{amount(study, contrast.minimum_detectable_effect)} {study.unit}"
         said = f"Minimum detectable effect: {effect}, which 4 such trials of 5 would find."
-        yield f"{said} {needed(evidence)}".rstrip()
+        yield f"{said} {seeds_needed(evidence)}".rstrip()
 
 
-def _step_size(evidence: Evidence, row: Row | None, contrast: trials.Contrast) -> str:
+def _step_size(evidence: Evidence, row: MethodResult | None, contrast: trials.Contrast) -> str:
     """Say that a gain may be a learning rate's, where no control of its own can tell."""
     gains = evidence.verdict(contrast) == "better"
     if row is None or not row.weighs or not gains or (row.matched and row.control):
@@ -195,9 +195,9 @@ def _step_size(evidence: Evidence, row: Row | None, contrast: trials.Contrast) -
     return f" As {missing}, the gain may be a change of step size and no more."
 
 
-def needed(evidence: Evidence, corpus: str | None = None) -> str:
+def seeds_needed(evidence: Evidence, corpus: str | None = None) -> str:
     """Say how many seeds would show something worth it, on one corpus or on each."""
-    wanted = {c: n for c, n in evidence.table.needed.items() if corpus in (None, c)}
+    wanted = {c: n for c, n in evidence.table.seeds_needed.items() if corpus in (None, c)}
     if not wanted:
         return ""
     study = evidence.study(next(iter(wanted)))
@@ -291,7 +291,7 @@ def _weak(study: Study, where: str) -> Iterator[str]:
 # Models that have not learnt
 
 
-def _scored(row: Row) -> str:
+def _scored(row: MethodResult) -> str:
     return f"{row.mean or 0.0:.2f}"
 
 
@@ -329,7 +329,7 @@ def _by_characters(evidence: Evidence) -> Iterator[Command]:
 def _more_seeds(evidence: Evidence, contrast: trials.Contrast) -> Iterator[Command]:
     """Suggest as many seeds as would show something worth it, where nothing is shown yet."""
     seeds = list(evidence.plan.seeds)
-    counts = [one.seeds for one in evidence.table.needed.values() if one.seeds is not None]
+    counts = [one.seeds for one in evidence.table.seeds_needed.values() if one.seeds is not None]
     wanted = max(3, min(counts, default=3))
     told = contrast.claimed or contrast.alike or contrast.fault
     if not told and len(seeds) < wanted <= MOST_SEEDS:
@@ -382,7 +382,7 @@ def _nothing(studies: Sequence[Study]) -> str:
             f"There is no answer: {studies[0].unit} is no sum over sentences, "
             "so no difference can be tested."
         )
-    whole = [study for study in studies if study.baseline.whole]
-    if any(row.whole for study in whole for row in study.rows if row.role == "method"):
+    complete = [study for study in studies if study.baseline.complete]
+    if any(row.complete for study in complete for row in study.rows if row.role == "method"):
         return f"There is no answer: no method can be compared with {plain}."
     return f"There is no answer yet: no method has every seed done, as {plain} must have too."

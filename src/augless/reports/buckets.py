@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from augless.reports import charts, figures
 from augless.reports.charts import Panel
-from augless.reports.evidence import Row, Study
+from augless.reports.evidence import MethodResult, Study
 
 QUARTERS = ("easiest", "easy", "hard", "hardest")
 Parts = Sequence[tuple[str, NDArray[np.int64]]]
@@ -24,7 +24,7 @@ def quality(study: Study) -> list[Panel]:
     if not study.metric.additive or len(sizes) != 1:
         return []
     size = sizes.pop()
-    lengths = next(iter(base.records.values())).statistics.get("test/source_length")
+    lengths = next(iter(base.records.values())).table("test", "source_length")
     if lengths is not None and len(lengths) == size:
         panels += _panels(study, by_length(lengths), "length", "tokens of the source")
     losses = losses_per_token(base, size)
@@ -47,11 +47,11 @@ def by_length(lengths: NDArray[np.float64]) -> Parts:
     return parts
 
 
-def losses_per_token(row: Row, size: int) -> NDArray[np.float64] | None:
+def losses_per_token(row: MethodResult, size: int) -> NDArray[np.float64] | None:
     """Return a method's nats per token of each sentence, the mean over seeds, (N,)."""
     losses = []
     for record in row.records.values():
-        nats, length = (record.statistics.get(f"test/{k}") for k in ("nats", "length"))
+        nats, length = (record.table("test", k) for k in ("nats", "length"))
         if nats is not None and length is not None and len(nats) == len(length) == size:
             losses.append(nats / (length + 1))  # nats are of the end symbol too
     return np.mean(losses, axis=0) if losses else None
@@ -99,16 +99,13 @@ def _panels(study: Study, parts: Parts, what: str, x_name: str) -> list[Panel]:
     return panels
 
 
-def _tables(study: Study, row: Row) -> dict[int, NDArray[np.float64]]:
+def _tables(study: Study, row: MethodResult) -> dict[int, NDArray[np.float64]]:
     """Return the metric's statistics per sentence, seed by seed."""
-    key = f"test/{study.metric.name}"
-    return {s: r.statistics[key] for s, r in row.records.items() if key in r.statistics}
+    tables = {seed: one.table("test", study.metric.name) for seed, one in row.records.items()}
+    return {seed: table for seed, table in tables.items() if table is not None}
 
 
-def _way(study: Study, row: Row) -> set[tuple[str, int]]:
+def _way(study: Study, row: MethodResult) -> set[tuple[str, int]]:
     """Return how a method was scored, and on how many sentences."""
-    name, records = study.metric.name, row.records.values()
-    return {
-        (record.signature("test", name), len(record.statistics.get(f"test/{name}", ())))
-        for record in records
-    }
+    name, sizes = study.metric.name, {s: len(table) for s, table in _tables(study, row).items()}
+    return {(r.signature("test", name), sizes.get(seed, 0)) for seed, r in row.records.items()}

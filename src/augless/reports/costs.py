@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from augless import runs
 from augless.reports import charts, words
-from augless.reports.evidence import Evidence, Row, Study
+from augless.reports.evidence import Evidence, MethodResult, Study
 from augless.reports.tables import Cell, Line, Table, noted
 from augless.trials import facts
 
@@ -16,12 +16,13 @@ LONGEST = 100  # characters of the line for a terminal
 FAR = 4.0  # longest over shortest time from which an axis of times is logarithmic
 TICKS = 6  # ticks of it
 BESIDE = 5.0  # between points that would cover each other
-PARTS = {
+PARTS: dict[facts.Part, str] = {
     "own": "own training",
     "prepare": "preparing",
     "augment": "augmentation",
     "train": "other models",
     "tune": "tuning",
+    "other": "other work",
 }
 """what costs consist of -> what it is called"""
 _UNITS = ((3 * 3600.0, 3600.0, "hours"), (180.0, 60.0, "minutes"), (0.0, 1.0, "seconds"))
@@ -31,7 +32,7 @@ _UNITS = ((3 * 3600.0, 3600.0, "hours"), (180.0, 60.0, "minutes"), (0.0, 1.0, "s
 class Known:
     """What a method cost on a corpus, in numbers."""
 
-    row: Row
+    row: MethodResult
     cost: facts.Cost
     times: float | None
     """its seconds over the baseline's; None where runs of either are missing"""
@@ -52,7 +53,7 @@ def known(evidence: Evidence, study: Study) -> list[Known]:
     }
     plain, listed = spent[base.method].total, []
     for row in study.rows:
-        total, both = spent[row.method].total, row.whole and base.whole
+        total, both = spent[row.method].total, row.complete and base.complete
         times = total.seconds / plain.seconds if both and plain.seconds else None
         samples = total.samples / plain.samples if both and plain.samples else None
         if total.seconds:
@@ -67,18 +68,18 @@ def table(evidence: Evidence, study: Study) -> Table | None:
         return None
     plain, seeds, lines = study.baseline.method, len(evidence.plan.seeds), []
     # Parts that nothing was spent on are left out, and so is preparing where it took no time.
-    least = {"prepare": 0.05}
+    least: dict[facts.Part, float] = {"prepare": 0.05}
     parts = {
         part: name
         for part, name in PARTS.items()
-        if any(getattr(one.cost, part).seconds > least.get(part, 0.0) for one in spent)
+        if any(one.cost[part].seconds > least.get(part, 0.0) for one in spent)
     }
     for one in spent:
         row = one.row
-        done = "" if row.whole else f"{len(row.values)} of {seeds} seeds"
+        done = "" if row.complete else f"{len(row.values)} of {seeds} seeds"
         numbers = ["" if one.times is None else f"{one.times:.2f}", f"{one.cost.total.samples:,}"]
         numbers += ["" if one.samples is None else f"{one.samples:.2f}"]
-        numbers += [_seconds(getattr(one.cost, part).seconds) for part in parts]
+        numbers += [_seconds(one.cost[part].seconds) for part in parts]
         cells = [noted(Cell(_seconds(one.seconds)), done), *map(Cell, numbers)]
         lines.append(Line(name=row.method, style=row.style, cells=cells))
     head = ["Method", "seconds in all", f"time / {plain}", "samples in all", f"samples / {plain}"]
@@ -99,10 +100,10 @@ def _legend(evidence: Evidence, study: Study, spent: Sequence[Known]) -> Iterato
     yield f"Seconds {over}, with all that a method needs, each piece of work counted once;"
     yield "what they were spent on is at the right. Samples are those that any training saw."
     yield "Decoding is not counted. Runs went side by side: times are rough."
-    tuned = [one.row.method for one in spent if one.cost.tune.seconds]
+    tuned = [one.row.method for one in spent if one.cost["tune"].seconds]
     if shared := [f"{m} that of {plan.source(m)}" for m in tuned if plan.source(m) != m]:
         yield f"A control needs the tuning of its method: {words.joined(shared)}."
-    if not all(one.row.whole for one in spent):
+    if not all(one.row.complete for one in spent):
         yield "Where runs are missing, there is less to count, and nothing to compare."
     lost = evidence.trial.tuning_failures
     if any(row.failures or lost(row.method, study.corpus) for row in study.rows):
@@ -111,8 +112,8 @@ def _legend(evidence: Evidence, study: Study, spent: Sequence[Known]) -> Iterato
 
 def figure(evidence: Evidence, study: Study) -> list[charts.Panel]:
     """Draw quality against total time, a point per method; nothing where there are not two."""
-    whole = [one for one in known(evidence, study) if one.row.whole]
-    spent = [one for one in whole if one.row.mean is not None]
+    complete = [one for one in known(evidence, study) if one.row.complete]
+    spent = [one for one in complete if one.row.mean is not None]
     if len(spent) < 2:
         return []
     spent.sort(key=lambda one: (one.seconds, one.row.method))
@@ -189,8 +190,8 @@ def total(evidence: Evidence, method: str) -> runs.Spent:
 def line(evidence: Evidence) -> str:
     """Say in a line what each method took, over all corpora; nothing if that is not known."""
     plain = evidence.plan.baseline
-    whole = [m for m in evidence.plan.methods if all(row.whole for row in evidence.rows(m))]
-    spent = {method: total(evidence, method).seconds for method in whole}
+    complete = [m for m in evidence.plan.methods if all(row.complete for row in evidence.rows(m))]
+    spent = {method: total(evidence, method).seconds for method in complete}
     if not spent.get(plain):
         return ""
     others = {m: s / spent[plain] for m, s in spent.items() if m != plain and s}

@@ -49,7 +49,7 @@ class Treatment:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Row(trials.Cell):
+class MethodResult(trials.Result):
     """A method on one corpus, with what it is there for and what its treatment was."""
 
     method: str
@@ -73,7 +73,7 @@ class Row(trials.Cell):
         return next((term for term in terms if term is not None), None)
 
     @property
-    def whole(self) -> bool:
+    def complete(self) -> bool:
         """Whether every run of it is done."""
         return bool(self.values) and not self.failures and not self.waiting
 
@@ -84,25 +84,25 @@ class Study:
 
     corpus: str
     metric: metrics.Metric
-    rows: list[Row]
+    rows: list[MethodResult]
     sources: Sequence[str]
     references: Sequence[str]
 
-    def row(self, method: str | None) -> Row | None:
+    def row(self, method: str | None) -> MethodResult | None:
         """Return the row of a method, if it is there."""
         return next((row for row in self.rows if row.method == method), None)
 
     @property
-    def baseline(self) -> Row:
+    def baseline(self) -> MethodResult:
         """The row that all are compared with."""
         return next(row for row in self.rows if row.role == "baseline")
 
     @property
-    def candidates(self) -> list[tuple[Row, trials.Contrast]]:
+    def candidates(self) -> list[tuple[MethodResult, trials.Contrast]]:
         """The methods in question that can be compared with the baseline."""
         return [(row, row.baseline) for row in self.rows if row.role == "method" and row.baseline]
 
-    def near_zero(self, row: Row) -> bool:
+    def near_zero(self, row: MethodResult) -> bool:
         """Whether a method's score is so near 0 that it says nothing."""
         return metrics.near_zero(self.metric.name, row.mean)
 
@@ -155,7 +155,7 @@ class Evidence:
     """A trial with its numbers, by corpus."""
 
     trial: trials.Trial
-    table: trials.Table
+    table: trials.Summary
     styles: dict[str, str]
     """method -> class that colours it, in the order of the plan"""
     studies: list[Study]
@@ -181,7 +181,7 @@ class Evidence:
         """Return what is known on a corpus."""
         return next(study for study in self.studies if study.corpus == corpus)
 
-    def rows(self, method: str) -> list[Row]:
+    def rows(self, method: str) -> list[MethodResult]:
         """Return a method on every corpus."""
         return [row for study in self.studies for row in study.rows if row.method == method]
 
@@ -236,24 +236,24 @@ def digits_of(score: float) -> int:
 
 
 def _study(
-    trial: trials.Trial, table: trials.Table, colours: Mapping[str, str], corpus: str
+    trial: trials.Trial, table: trials.Summary, colours: Mapping[str, str], corpus: str
 ) -> Study:
     plan = trial.plan
-    cells = {method: row.cells[corpus] for method, row in table.rows.items()}
-    plain = cells[plan.baseline]
+    results = {method: row.results[corpus] for method, row in table.rows.items()}
+    plain = results[plan.baseline]
     rows = [
-        Row(
-            **vars(cell),
+        MethodResult(
+            **vars(result),
             method=method,
             style=colours[method],
             role=role(plan, method),
-            weighs=any(record.weighted_term is not None for record in cell.records.values()),
-            matched=plan.methods[cell.control_name or method].matches == method,
-            besides=_besides(cell.records.values(), plain.records.values()),
-            waiting=len(plan.seeds) - len({*cell.records, *cell.failures}),
-            treatment=treatment_of(list(cell.records.values())),
+            weighs=any(record.weighted_term is not None for record in result.records.values()),
+            matched=plan.methods[result.control_name or method].matches == method,
+            besides=_besides(result.records.values(), plain.records.values()),
+            waiting=len(plan.seeds) - len({*result.records, *result.failures}),
+            treatment=treatment_of(list(result.records.values())),
         )
-        for method, cell in cells.items()
+        for method, result in results.items()
     ]
     return Study(
         corpus=corpus,

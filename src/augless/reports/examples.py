@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from augless.reports.evidence import Row, Study
+from augless.reports.evidence import MethodResult, Study
 
 EACH = 3  # examples of a kind
 LONGEST = 700  # characters of a sentence that are shown
@@ -114,21 +114,23 @@ def chosen(focus: str | None, study: Study) -> tuple[int, dict[str, list[Example
     }
 
 
-def _lines(study: Study, row: Row, seed: int) -> list[str]:
+def _lines(study: Study, row: MethodResult, seed: int) -> list[str]:
     """Return what a run generated for the test set; nothing if it does not fit it."""
     record = row.records.get(seed)
     lines = (record.hypotheses or {}).get("test", []) if record else []
     return lines if len(lines) == len(study.references) else []
 
 
-def _gains(study: Study, base: Row, row: Row, seed: int) -> NDArray[np.float64] | None:
+def _gains(
+    study: Study, base: MethodResult, row: MethodResult, seed: int
+) -> NDArray[np.float64] | None:
     """Return how much the baseline's score would gain by the method's output, (N,).
 
     One sentence at a time. Scores of single sentences would choose the shortest ones, where a word
     is everything.
     """
-    key = f"test/{study.metric.name}"
-    ours, theirs = (one.records[seed].statistics.get(key) for one in (row, base))
+    name = study.metric.name
+    ours, theirs = (one.records[seed].table("test", name) for one in (row, base))
     if ours is None or theirs is None or not len(ours) == len(theirs) == len(study.references):
         return None
     total = theirs.sum(0)
@@ -136,7 +138,7 @@ def _gains(study: Study, base: Row, row: Row, seed: int) -> NDArray[np.float64] 
     return np.nan_to_num(changes) * (1 if study.metric.higher_is_better else -1)
 
 
-def _example(study: Study, shown: Sequence[Row], seed: int, place: int) -> Example:
+def _example(study: Study, shown: Sequence[MethodResult], seed: int, place: int) -> Example:
     reference = study.references[place]
     outputs: list[Output] = []
     others: list[Output] = []

@@ -13,9 +13,9 @@ from typing import Any
 
 from augless import schemas, trials
 from augless.reports import advice, answers, costs, naming, pages, tables
-from augless.reports.evidence import Evidence, Row, Study
+from augless.reports.evidence import Evidence, MethodResult, Study
 from augless.reports.words import MINUS
-from augless.trials.summary import SIDES
+from augless.trials.summary import AGAINST
 
 _LATEX = {
     "\\": r"\textbackslash{}",
@@ -135,9 +135,10 @@ def summary(evidence: Evidence) -> dict[str, Any]:
             for row in study.rows
         } | {method: {"scores": _scores(evidence, study, method)} for method in plan.published_only}
     overall = {
-        method: {side: _overall(evidence, getattr(row, side)) for side in SIDES}
+        method: {side: _overall(evidence, getattr(row, side)) for side in AGAINST}
         for method, row in evidence.table.rows.items()
     }
+    seeds = evidence.table.seeds_needed
     whole = {
         "title": plan.title,
         "sentence": said.sentence,
@@ -150,14 +151,14 @@ def summary(evidence: Evidence) -> dict[str, Any]:
         "baseline": plan.baseline,
         "primary": plan.primary,
         "overall": overall,
-        "seeds_needed": {c: dataclasses.asdict(one) for c, one in evidence.table.needed.items()},
+        "seeds_needed": {corpus: dataclasses.asdict(one) for corpus, one in seeds.items()},
         "corpora": corpora,
         "human": evidence.human.values if evidence.human else None,
     }
     return {key: schemas.finite(value) for key, value in whole.items()}
 
 
-def _values(evidence: Evidence, study: Study, row: Row) -> dict[str, Any]:
+def _values(evidence: Evidence, study: Study, row: MethodResult) -> dict[str, Any]:
     control = {"name": row.control_name, "matches": row.matched}
     return {
         "mean": row.mean,
@@ -180,9 +181,10 @@ def _values(evidence: Evidence, study: Study, row: Row) -> dict[str, Any]:
 def _cost(spent: costs.Known | None) -> dict[str, Any] | None:
     if spent is None:
         return None
-    parts = {part: dataclasses.asdict(getattr(spent.cost, part)) for part in _PARTS}
+    parts = {part: spent.cost[part] for part in costs.PARTS} | {"total": spent.cost.total}
+    said = {part: dataclasses.asdict(one) for part, one in parts.items()}
     ratios = {"time_ratio": spent.times, "sample_ratio": spent.samples}
-    return {**parts, **ratios, "complete": spent.row.whole}
+    return {**said, **ratios, "complete": spent.row.complete}
 
 
 def _scores(evidence: Evidence, study: Study, method: str) -> dict[str, Any]:
@@ -248,7 +250,9 @@ def _tested(row: Mapping[str, Any]) -> dict[str, Any]:
     """Name what two methods differ by after the one that they are compared with."""
     names = {"baseline": _COMPARED, "control": ["name", *_COMPARED]}
     return {
-        f"{name}_{side}": (row.get(side) or {}).get(name) for side in SIDES for name in names[side]
+        f"{name}_{side}": (row.get(side) or {}).get(name)
+        for side in AGAINST
+        for name in names[side]
     }
 
 

@@ -12,11 +12,19 @@ from augless import metrics, runs, trials
 from augless.recipes import BadRecipe, reading
 from augless.reports import charts, words
 from augless.reports.charts import Panel
-from augless.reports.evidence import COLOURS, MARKS, WATCHED, Evidence, Row, Study, metric_name
+from augless.reports.evidence import (
+    COLOURS,
+    MARKS,
+    WATCHED,
+    Evidence,
+    MethodResult,
+    Study,
+    metric_name,
+)
 from augless.trials import summary
 
 POINTS_SHOWN = 80  # points of a line: more cannot be seen
-Read = Callable[[Row, runs.Logged], float | None]
+Read = Callable[[MethodResult, runs.Logged], float | None]
 
 
 # Differences
@@ -25,7 +33,7 @@ Read = Callable[[Row, runs.Logged], float | None]
 def differences(study: Study) -> list[Panel]:
     """Draw how far each method is from the baseline, and from its control, on one corpus."""
     drawn: dict[str, list[charts.Effect]] = {}
-    for side in summary.SIDES:
+    for side in summary.AGAINST:
         rows = [(row, one) for row in study.rows if (one := getattr(row, side)) is not None]
         controls = {row.control_name or "" for row, _ in rows}
         control = controls.pop() if len(controls) == 1 else "its control"
@@ -59,7 +67,7 @@ def forest(evidence: Evidence) -> list[Panel]:
     return panels
 
 
-def _effect(study: Study, row: Row, name: str, one: trials.Contrast) -> charts.Effect:
+def _effect(study: Study, row: MethodResult, name: str, one: trials.Contrast) -> charts.Effect:
     return charts.Effect(row.style, name, one, MARKS[study.verdict(one)], one.seeds)
 
 
@@ -161,7 +169,7 @@ def weights(study: Study) -> list[Panel]:
     weighing, panels = [row for row in study.rows if row.weighs], []
     for one in _OVER_TIME:
 
-        def read(row: Row, entry: runs.Logged, one: _Statistic = one) -> float | None:
+        def read(row: MethodResult, entry: runs.Logged, one: _Statistic = one) -> float | None:
             return one.read(entry.term(row.weighted_term or 0))
 
         if lines := _lines(weighing, read, ("interval", "epoch")):
@@ -201,7 +209,7 @@ def losses(study: Study) -> list[Panel]:
     return panels
 
 
-def _of_term(row: Row) -> str:
+def _of_term(row: MethodResult) -> str:
     """Name the term that a method weighs, where its objective has several."""
     place, terms = row.weighted_term, next(iter(row.records.values())).terms
     if place is None or not place < len(terms) or len(terms) < 2:
@@ -218,7 +226,7 @@ def of_terms(study: Study) -> str:
     return f" Weights are those of one term: {'; '.join(named)}." if named else ""
 
 
-def weight_curve(row: Row, term: int, bins: int) -> list[float] | None:
+def weight_curve(row: MethodResult, term: int, bins: int) -> list[float] | None:
     """Return the weight at each tenth of the mean loss, as it was at the end of training."""
     import torch
 
@@ -243,7 +251,7 @@ def weight_curve(row: Row, term: int, bins: int) -> list[float] | None:
     return (weights / (mean if weighting.normalised and mean else 1.0)).tolist()
 
 
-def _lines(rows: Sequence[Row], read: Read, kinds: Sequence[str]) -> list[charts.Series]:
+def _lines(rows: Sequence[MethodResult], read: Read, kinds: Sequence[str]) -> list[charts.Series]:
     """Return what was logged over samples, a line per method, as far as all seeds have come.
 
     Entries are of the first of the kinds that tells anything.
@@ -261,7 +269,7 @@ def _lines(rows: Sequence[Row], read: Read, kinds: Sequence[str]) -> list[charts
     return lines
 
 
-def _paths(row: Row, read: Read, kind: str) -> list[list[tuple[int, float]]]:
+def _paths(row: MethodResult, read: Read, kind: str) -> list[list[tuple[int, float]]]:
     """Return samples and values, seed by seed."""
     paths = []
     for record in row.records.values():

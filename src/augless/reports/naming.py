@@ -47,12 +47,13 @@ def _described(evidence: Evidence, method: str) -> str:
         for key, words in _KNOBS.items()
         if key in stated.overrides
     ]
-    if augmenter := record.recipe.get("augment.name"):
-        weight = record.recipe.get("augment.w", 1)
-        said.append(f"trained on made pairs too: {augmenter}, each with the weight {weight}")
+    if (augmenter := record.augmenter) is not None:
+        weight = augmenter.knobs.get("w", 1)
+        said.append(f"trained on made pairs too: {augmenter.name}, each with the weight {weight}")
     if (place := record.weighted_term) is not None:
-        weights = weighting(record.terms[place].weighting, stated.matches)
-        per_token = record.recipe.get(f"terms.{place}.weighed_by") == "loss-per-token"
+        term = record.terms[place]
+        weights = weighting(term.weighting, stated.matches)
+        per_token = term.weighed_by == "loss-per-token"
         said.append(f"{weights}, by its loss per token" if per_token else weights)
     elif plain:
         said.append(f"ordinary training: {_WEIGHTINGS['plain']}")

@@ -8,7 +8,15 @@ from dataclasses import dataclass, replace
 
 from augless import metrics, trials
 from augless.reports import answers, words
-from augless.reports.evidence import MARKS, Evidence, Row, Study, Verdict, digits_of, metric_name
+from augless.reports.evidence import (
+    MARKS,
+    Evidence,
+    MethodResult,
+    Study,
+    Verdict,
+    digits_of,
+    metric_name,
+)
 
 _IN_BRACKETS = "; in brackets what the paper has"
 _PAPER = 5  # the column of the main table with what the paper has
@@ -114,7 +122,7 @@ def results(evidence: Evidence, study: Study) -> Table:
     return table.without_empty(2)
 
 
-def _line(evidence: Evidence, study: Study, row: Row, several: bool) -> Line:
+def _line(evidence: Evidence, study: Study, row: MethodResult, several: bool) -> Line:
     """Lay out a method; of several controls each difference says which."""
     digits, seeds = study.digits, len(evidence.plan.seeds)
     control = delta(study, row.control, digits)
@@ -179,7 +187,7 @@ def _legend(evidence: Evidence, study: Study) -> Iterator[str]:
     """Yield how to read the table of a corpus."""
     yield f"{study.unit} on the test set, {_over(evidence)}."
     yield _marks(evidence)
-    yield answers.needed(evidence, study.corpus)
+    yield answers.seeds_needed(evidence, study.corpus)
     if any(row.seconds is not None for row in study.rows):
         yield "Seconds are of training alone, without tuning, and of runs side by side:"
         yield "a rough figure."

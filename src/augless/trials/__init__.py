@@ -19,14 +19,13 @@ from augless.trials.ownfiles import languages_of, monolingual, name_of, own
 from augless.trials.plans import BadPlan, Base, Method, Plan, Range, shipped
 from augless.trials.records import BadRecord, Entry, Record, Trial
 from augless.trials.running import Running, Status, collect, run
-from augless.trials.summary import Cell, Contrast, Needed, Row, Table, alarm, table
+from augless.trials.summary import Contrast, Overall, Result, SeedsNeeded, Summary, alarm, table
 
 __all__ = [
     "Attempt",
     "BadPlan",
     "BadRecord",
     "Base",
-    "Cell",
     "Choice",
     "Contrast",
     "Entry",
@@ -35,15 +34,16 @@ __all__ = [
     "Job",
     "Measured",
     "Method",
-    "Needed",
+    "Overall",
     "Plan",
     "Range",
     "Record",
-    "Row",
+    "Result",
     "Running",
     "Score",
+    "SeedsNeeded",
     "Status",
-    "Table",
+    "Summary",
     "Trial",
     "alarm",
     "collect",

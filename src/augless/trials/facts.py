@@ -5,17 +5,15 @@ A dataclass here is also the schema of what is read from a file; see `schemas`.
 
 from __future__ import annotations
 
-import math
-import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import pydantic
 
 from augless.errors import Failure
 from augless.runs import Spent
-from augless.schemas import Count, Number
+from augless.schemas import LARGEST, Count, Number
 
 Values = dict[str, Any]
 """dotted key of a recipe -> value; a table that has a name stands for a whole choice"""
@@ -61,6 +59,7 @@ class Term:
 
     loss: Component = Component("cross-entropy")
     weighting: Component = Component("plain")
+    weighed_by: str = "loss"
     scale: float = 1.0
 
     @property
@@ -95,7 +94,7 @@ class Choice:
     by: str
     """`LOSS`, or the name of a metric"""
     seeds: tuple[int, ...]
-    """that all of them had, and no final run has"""
+    """seeds of tuning; no final run uses them"""
     tried: tuple[Attempt, ...]
 
     @property
@@ -116,54 +115,51 @@ class Choice:
         return {**chosen, "by": self.by, "seeds": self.seeds, "tried": tried}
 
 
-NOTHING = Spent()
+Part = Literal["own", "prepare", "augment", "tune", "train", "other"]
+"""what costs consist of: training the final runs; preparing; making pairs; training what tuning
+tried, for the method or for the one that it matches; training other models that it needs; kinds of
+work that were added"""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Cost:
     """What a method took on a corpus, with all that it needs; each piece of work counts once."""
 
-    own: Spent = NOTHING
-    """training its final runs"""
-    prepare: Spent = NOTHING
-    augment: Spent = NOTHING
-    tune: Spent = NOTHING
-    """training what tuning tried, for itself or for the method that it matches"""
-    train: Spent = NOTHING
-    """training other models that it needs"""
+    parts: dict[Part, Spent] = field(default_factory=dict)
 
-    @property
-    def before(self) -> Spent:
-        """What had to be done before its final runs."""
-        return self.prepare + self.augment + self.tune + self.train
+    def __getitem__(self, part: Part) -> Spent:
+        """Return what a part took."""
+        return self.parts.get(part, Spent())
 
     @property
     def total(self) -> Spent:
         """All of it."""
-        return self.own + self.before
-
-
-_TERM = re.compile(r"terms\.(\d{1,3})\.(?:loss|weighting|scale)\b", re.ASCII)
+        return sum(self.parts.values(), Spent())
 
 
 def terms_of(recipe: Mapping[str, Any]) -> tuple[Term, ...]:
     """Return the objective that a recipe's dotted keys and values say."""
-    matches = map(_TERM.match, recipe)
-    terms = []
-    for place in sorted({int(match[1]) for match in matches if match}):
-        scale = recipe.get(f"terms.{place}.scale", 1.0)
-        known = isinstance(scale, int | float) and math.isfinite(scale)
-        terms.append(
-            Term(
-                loss=_component(recipe, f"terms.{place}.loss.", Term.loss),
-                weighting=_component(recipe, f"terms.{place}.weighting.", Term.weighting),
-                scale=float(scale) if known else 1.0,
-            )
-        )
-    return tuple(terms)
+    terms: dict[str, Values] = {}
+    for key, value in recipe.items():
+        match key.split(".", 2):
+            case ["terms", place, knob] if place.isascii() and place.isdecimal():
+                terms.setdefault(place, {})[knob] = value
+    return tuple(_term(terms[place]) for place in sorted(terms, key=lambda p: (len(p), p)))
 
 
-def _component(recipe: Mapping[str, Any], prefix: str, default: Component) -> Component:
+def _term(values: Values) -> Term:
+    scale = values.get("scale")
+    return Term(
+        loss=component(values, "loss") or Term.loss,
+        weighting=component(values, "weighting") or Term.weighting,
+        weighed_by=str(values.get("weighed_by", Term.weighed_by)),
+        scale=float(scale) if isinstance(scale, int | float) and abs(scale) <= LARGEST else 1.0,
+    )
+
+
+def component(recipe: Mapping[str, Any], key: str) -> Component | None:
+    """Return the choice of a key; None where nothing is chosen."""
+    prefix = f"{key}."
     knobs = {k.removeprefix(prefix): v for k, v in recipe.items() if k.startswith(prefix)}
     name = knobs.pop("name", None)
-    return default if name is None else Component(str(name), knobs)
+    return None if name is None else Component(str(name), knobs)

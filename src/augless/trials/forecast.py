@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import json
 import tempfile
 import time
 from collections.abc import Iterator
@@ -124,9 +123,9 @@ class _Clock:
 
     def expected(self, job: Job, *, later: bool = False) -> Iterator[Expected]:
         """Yield how long a run takes, after the models that are needed first and not yet listed."""
-        for need in graph.whole([job]):
+        for need in graph.with_needs([job]):
             key = self._state.key(need)
-            if need.kind == "train" and need.need and key not in self._counted:
+            if need.kind == "train" and need.model and key not in self._counted:
                 yield self._expected(need, later)
                 self._counted.add(key)
         yield self._expected(job, later)
@@ -155,17 +154,19 @@ class _Clock:
 
     def _measured(self, job: Job) -> Measured:
         """Measure a kind of work, unless it was; weightings and seeds cost nothing."""
+        from augless import polar
         from augless.recipes import following
 
-        values = job.resolved.values
-        kept = {k: v for k, v in values.items() if ".weighting." not in k and k != "seed"}
+        recipe = job.resolved.recipe
+        terms = tuple(dataclasses.replace(t, weighting=polar.Plain()) for t in recipe.terms)
+        kept = dataclasses.replace(recipe, terms=terms, seed=0)
+        copies = recipe.augment.copies if recipe.augment else 0
         if job.kind == "train":  # however pairs are made, it is their number that counts
-            how = {key for key in kept if key.startswith("augment")} - {"augment.copies"}
-            kept = {key: value for key, value in kept.items() if key not in how}
-        kind = json.dumps([job.kind, job.corpus, kept], sort_keys=True)
+            kept = dataclasses.replace(kept, augment=None)
+        kind = repr((job.kind, job.corpus, kept, copies))
         if kind not in self._known:
             who = f"{job.method} on {job.corpus}"
-            who = f"the {job.need} of {who}" if job.need else who
+            who = f"the {job.model} of {who}" if job.model else who
             self._progress(f"measuring {who}", 0, None)
             layout = self._state.layout
             place = following.Place(prepared=layout.prepared, device=self._device)
@@ -181,7 +182,7 @@ class _Clock:
 
 
 class _Watch:
-    """Hears how far work is, and has it stopped when that tells how long all of it takes."""
+    """Collects progress, and stops the work once its duration can be estimated."""
 
     def __init__(self) -> None:
         self.began = time.perf_counter()
@@ -193,7 +194,7 @@ class _Watch:
             self.stages.setdefault(stage, []).append((time.perf_counter(), done, total))
 
     def enough(self) -> bool:
-        """Tell whether it was heard of something for long enough."""
+        """Tell whether the duration can be estimated by now."""
         late = time.perf_counter() > self.began + PATIENCE
         return late and any(len(marks) > WARM for marks in self.stages.values())
 

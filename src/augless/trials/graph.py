@@ -14,13 +14,15 @@ import dataclasses
 import functools
 import json
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from augless import recipes
 from augless.recipes.reading import toml_value
+from augless.trials import facts
+from augless.trials.facts import Values
 from augless.trials.plans import BadPlan, Plan
 from augless.trials.spelling import literal, written
 
@@ -36,14 +38,30 @@ _CORPUS = ("corpus", "text")  # the part of a recipe that decides the prepared c
 _FOLDER = "FOLDER"  # in place of a path
 
 
-@functools.cache  # reading takes a while, and many jobs share one
-def loaded(recipe: str, overrides: tuple[str, ...], need: str = "") -> Resolved[Recipe]:
-    """Return a recipe with overrides, or that of a model which it needs first, by its name."""
-    from augless.recipes import needing
+class Recipes:
+    """Recipes with overrides, each read once: that takes a while, and many jobs share one."""
 
-    if need:
-        return needing.needs(loaded(recipe, overrides))[need]
-    return recipes.load(recipe, overrides)
+    def __init__(self) -> None:
+        self._known: dict[tuple[str, tuple[str, ...], str], Resolved[Recipe]] = {}
+
+    def __call__(
+        self, recipe: str, overrides: tuple[str, ...], model: str = ""
+    ) -> Resolved[Recipe]:
+        """Return a recipe, or that of a model which it needs first, by its name."""
+        from augless.recipes import needing
+
+        key = (recipe, overrides, model)
+        if key in self._known:
+            return self._known[key]
+        if model:
+            resolved = needing.needs(self(recipe, overrides))[model]
+        else:
+            resolved = recipes.load(recipe, overrides)
+        return self._known.setdefault(key, resolved)
+
+    def __reduce__(self) -> tuple[type[Recipes], tuple[()]]:
+        """Leave what is known behind: another process reads the one that it needs."""
+        return Recipes, ()
 
 
 @dataclass(frozen=True)
@@ -58,18 +76,20 @@ class Job:
     method: str = ""
     seed: int = 0
     purpose: Purpose = "final"
-    tried: tuple[str, ...] = ()
+    tried: Values = field(default_factory=dict, compare=False)
     """those of the overrides that tuning chooses among"""
     needs: tuple[Job, ...] = field(default=(), repr=False, compare=False)
     """follows from the rest, and from what was chosen"""
-    need: str = ""
+    model: str = ""
     """the model that it is about, by the name that the recipe's augmenter gives it: one that has to
     be trained before pairs can be made; nothing where it is about the recipe itself"""
+    recipes: Recipes = field(default_factory=Recipes, repr=False, compare=False)
+    """reads its recipe; all jobs of a trial share one"""
 
     @property
     def resolved(self) -> Resolved[Recipe]:
         """The recipe that it is about."""
-        return loaded(self.recipe, self.overrides, self.need)
+        return self.recipes(self.recipe, self.overrides, self.model)
 
     @functools.cached_property
     def source(self) -> str:
@@ -103,7 +123,7 @@ class Job:
         return dataclasses.replace(self, overrides=tuple(shown)).command
 
 
-def whole(jobs: Iterable[Job]) -> list[Job]:
+def with_needs(jobs: Iterable[Job]) -> list[Job]:
     """List jobs and all that they need, what is needed first, each once."""
     listed: dict[Job, None] = {}
 
@@ -126,17 +146,19 @@ def run(
     point: Mapping[str, Any],
     purpose: Purpose = "final",
     choose: Job | None = None,
+    read: Recipes | None = None,
 ) -> Job:
     """Return the job that scores a run of a method with a combination of hyper-parameters."""
+    read = read or Recipes()
     entry, base = plan.methods[method], plan.recipes[corpus]
     overrides = [*written(plan.overrides), *written(base.overrides)]
     overrides += written(plan.methods[plan.source(method)].overrides) + written(point)
     if entry.matches is not None:
-        overrides += written(_controls(loaded(base.recipe, tuple(overrides)), entry.kind))
+        overrides += written(_controls(read(base.recipe, tuple(overrides)), entry.kind))
         overrides += written(entry.overrides)
     overrides.append(f"seed={seed}")
     which = tuple(one for one in overrides if _part(one) in _CORPUS)
-    prepare = Job("prepare", corpus, base.recipe, which)
+    prepare = Job("prepare", corpus, base.recipe, which, recipes=read)
     train = Job(
         kind="train",
         corpus=corpus,
@@ -145,9 +167,11 @@ def run(
         method=method,
         seed=seed,
         purpose=purpose,
-        tried=tuple(written(point)),
+        tried=dict(point),
+        recipes=read,
     )
-    needs = (prepare, *_augment(train, prepare), *((choose,) if choose else ()))
+    first = (job for kind in NEEDS.values() for job in kind(train, prepare))
+    needs = (prepare, *first, *((choose,) if choose else ()))
     train = dataclasses.replace(train, needs=needs)
     return dataclasses.replace(train, kind="score", needs=(train,))
 
@@ -157,7 +181,7 @@ def choose(tries: Sequence[Job]) -> Job:
 
     Nobody has to do it: it is done when all of them have ended.
     """
-    return dataclasses.replace(tries[0], kind="choose", tried=(), needs=tuple(tries))
+    return dataclasses.replace(tries[0], kind="choose", tried={}, needs=tuple(tries))
 
 
 def _augment(train: Job, prepare: Job) -> list[Job]:
@@ -181,14 +205,19 @@ def _augment(train: Job, prepare: Job) -> list[Job]:
         kind="augment",
         overrides=(*overrides, "augment.w=1.0"),
         purpose="final",
-        tried=(),
+        tried={},
         needs=(prepare,),
     )
     for name in augmenter.needs:
-        read = dataclasses.replace(prepare, overrides=made.overrides, need=name)
-        other = dataclasses.replace(made, kind="train", need=name, needs=(read,))
+        read = dataclasses.replace(prepare, overrides=made.overrides, model=name)
+        other = dataclasses.replace(made, kind="train", model=name, needs=(read,))
         made = dataclasses.replace(made, needs=(*made.needs, other))
     return [made]
+
+
+NEEDS: dict[Kind, Callable[[Job, Job], Sequence[Job]]] = {"augment": _augment}
+"""kind of job -> which of them a run needs before it is trained, from the jobs that train it and
+prepare its corpus"""
 
 
 def _part(override: str) -> str:
@@ -199,31 +228,29 @@ def _part(override: str) -> str:
 def _controls(resolved: Resolved[Recipe], kind: str) -> dict[str, Any]:
     """Return overrides that take the place of a recipe's weightings by their controls."""
     controls = {}
-    for place in range(len(resolved.recipe.terms)):
-        prefix = f"terms.{place}.weighting."
-        knobs = {
-            key.removeprefix(prefix): value
-            for key, value in resolved.values.items()
-            if key.startswith(prefix) and value is not None
-        }
-        if knobs["name"] != "plain":
-            controls[prefix.removesuffix(".")] = {"name": kind, "of": knobs}
+    for place, term in enumerate(facts.terms_of(resolved.values)):
+        if term.weighs:
+            knobs = {key: one for key, one in term.weighting.knobs.items() if one is not None}
+            of = {"name": term.weighting.name, **knobs}
+            controls[f"terms.{place}.weighting"] = {"name": kind, "of": of}
     if not controls:
         raise BadPlan("a control needs a weighting to match, and there are only plain ones")
     return controls
 
 
-def check(plan: Plan) -> None:
+def check(plan: Plan, read: Recipes | None = None) -> None:
     """Resolve every run that is known before any score; raise the first mistake."""
     from augless import augmentation
     from augless.recipes import needing
 
+    read = read or Recipes()
     for corpus in plan.recipes:
         # A control repeats the mistakes of what it matches: those first.
         for method in sorted(plan.methods, key=lambda name: plan.source(name) != name):
             for point in plan.points(plan.source(method)) or [{}]:
                 try:
-                    resolved = run(plan, corpus, method, plan.seeds[0], point).resolved
+                    seed = plan.seeds[0]
+                    resolved = run(plan, corpus, method, seed, point, read=read).resolved
                     if needing.needs(resolved):  # before these are trained
                         needing.check(resolved)
                 except (recipes.BadRecipe, augmentation.BadAugmentation) as error:

@@ -23,8 +23,13 @@ class Layout:
 
     @property
     def plan(self) -> Path:
-        """The plan, as it was followed last; its first line is the command."""
+        """The plan, as it was followed last."""
         return storage.inside(self.root, "plan.toml")
+
+    @property
+    def command(self) -> Path:
+        """The command by which it was."""
+        return storage.inside(self.root, "command.txt")
 
     @property
     def corpora(self) -> Path:
@@ -45,9 +50,9 @@ class Layout:
         """The folder of a run."""
         return storage.inside(self.root, "runs", name)
 
-    def made(self, identifier: str) -> Path:
-        """A mark: the pairs of a job that augments are made."""
-        return storage.inside(self.root, "augmented", f"{identifier}.json")
+    def done(self, key: str) -> Path:
+        """A mark: a job is done; what it took."""
+        return storage.inside(self.root, "done", f"{key}.json")
 
     def record(self, identifier: str) -> Path:
         """The record of a run, which outlives it."""

@@ -17,7 +17,6 @@ from augless.trials.plans import KEYS, OWN, BadPlan, Plan, Space
 
 _RATE = "training.optimizer.rate"
 _BACK = "back-translation"
-_RIVALS = ["masked-lm", _BACK, "word-edits", "r-drop", "word-dropout", "focal"]
 
 
 def own(
@@ -45,17 +44,19 @@ def own(
     corpus = {k: [str(Path(path).absolute()) for path in v] for k, v in files.items()}
     corpus["languages"] = [*languages]
     given = spelling.written({f"recipes.files.corpus.{k}": v for k, v in corpus.items()})
-    without = [] if rivals else _RIVALS
     if round_trip is not None:
         if not rivals:
             raise BadPlan("a round trip is one of the rivals: give --rivals with --round-trip")
-        without = [_BACK]
         given += spelling.written(_round_trip(quick, languages, *round_trip))
     for change in changes:
         key, equals, _ = change.partition("=")
         theirs = bool(equals) and key.split(".")[0] not in KEYS
         given.append(f"overrides.{change}" if theirs else change)
-    plan = Plan.load(OWN, given, small=quick, without=without)
+    plan = Plan.load(OWN, given, small=quick, rivals=rivals)
+    if round_trip is not None:
+        methods = {name: one for name, one in plan.methods.items() if name != _BACK}
+        tune = {name: space for name, space in plan.tune.items() if name != _BACK}
+        plan = replace(plan, methods=methods, tune=tune)
     (label, base), *_ = plan.recipes.items()
     overrides = spelling.written(plan.overrides) + spelling.written(base.overrides)
     try:

@@ -22,6 +22,8 @@ from augless.trials.spelling import key_of, literal
 Published = dict[str, dict[str, float]]
 """label of a corpus -> metric -> number in the paper"""
 
+Scale = Literal["full", "small"]
+
 _METRIC = "bleu"
 _LOSS = "loss"  # how plans of earlier versions spell `LOSS`; the metric of that name is per token
 _PACKAGE = "augless.trials"
@@ -144,7 +146,9 @@ class Plan(Knobs):
         Literal["table", "samples", "sweep"],
         "what is looked at: scores; scores against samples seen; or over `at` of the methods",
     ] = "table"
-    small: Annotated[bool, "[small] has what differs at the scale for a laptop (`--small`)"] = False
+    scale: Annotated[
+        Scale, "`small` in the plan that a trial at small scale (`--small`) leaves in its folder"
+    ] = "full"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -197,7 +201,7 @@ class Plan(Knobs):
         """List what the primary contrast can be of: first the methods that weigh their samples."""
         controls = {self.baseline, self.control}
         asked = {
-            name: "weighting" in literal(method.overrides)
+            name: any("weighting" in key.split(".") for key, _ in reading.dotted(method.overrides))
             for name, method in self.methods.items()
             if name not in controls and method.matches is None
         }
@@ -268,37 +272,37 @@ class Plan(Knobs):
         overrides: Sequence[str] = (),
         *,
         small: bool = False,
-        without: Sequence[str] = (),
+        rivals: bool = False,
     ) -> Plan:
         """Read a plan, a file or the name of a shipped one, and apply key=value overrides.
 
-        `small` takes what the plan says under [small] in place of the rest. `without` are methods
-        of it that are left out.
+        `rivals` adds what the plan says under [rivals], such as further methods. `small` takes what
+        it says under [small] in place of the rest.
         """
         try:
             names = shipped() if plan != OWN else [OWN]
             name, content = reading.source("plan", plan, _PACKAGE, names)
-            knobs.check_keys(content, KEYS, "")
-            scale = content.pop("small", False)
-            if small and not scale:
-                raise BadPlan(f"{name} has no small scale: write what differs under [small]")
-            if small and scale is not True:  # as `as_toml` writes what is at that scale already
-                content = _scaled(content, scale)
-            for method in without:
-                del content["methods"][method], content["tune"][method]
+            knobs.check_keys(content, (*KEYS, "rivals") if plan == OWN else KEYS, "")
+            further = _table(content.pop("rivals", {}), "rivals")
+            content = _joined(content, further) if rivals else content
+            less = content.pop("small", {})  # True in older plans that are at that scale already
+            scale = content.pop("scale", "small" if less is True else "full")
+            if small and scale != "small":
+                if not less:
+                    raise BadPlan(f"{name} has no small scale: write what differs under [small]")
+                content, scale = _scaled(content, less), "small"
             # Taken before a change: numbers that the plan quotes stay those of its own metric.
             quoted = str(content.get("metric", _METRIC))
             for one in overrides:
                 _assign(content, *reading.parted(one, "seeds=[1]"))
-            return parsed(name, content, small or scale is True, quoted)
+            return parsed(name, content, scale, quoted)
         except (knobs.BadKnob, recipes.BadRecipe) as error:
             raise BadPlan(str(error)) from None
 
     def as_toml(self) -> str:
         """Write the plan, at the scale it has, so that it is read back as it is."""
         lines, tables = [], []
-        for key in KEYS:
-            value = getattr(self, key)
+        for key, value in vars(self).items():
             if isinstance(value, dict) and key != "overrides":
                 rows = [f"{key_of(name)} = {literal(_written(one))}" for name, one in value.items()]
                 tables += ["", f"[{key}]", *rows] if rows else []
@@ -343,8 +347,8 @@ class Plan(Knobs):
         return row.get(corpus, {}).get(metric or self.metric)
 
 
-KEYS = tuple(knob.name for knob in fields(Plan))
-"""what a plan's file may say; a plan at its small scale says all but the last"""
+KEYS = (*(knob.name for knob in fields(Plan)), "small")
+"""what a plan's file may say; [small] says all but the last two"""
 
 
 def shipped() -> list[str]:
@@ -367,9 +371,15 @@ def _assign(content: dict[str, Any], dotted: str, value: Any) -> None:
     here[rest] = value
 
 
+def _joined(table: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a table with the keys of another one, and so on in the tables of both."""
+    both = {key for key in more if isinstance(table.get(key), dict) and isinstance(more[key], dict)}
+    return {**table, **more} | {key: _joined(table[key], more[key]) for key in both}
+
+
 def _scaled(content: Mapping[str, Any], scale: Any) -> dict[str, Any]:
     """Return a plan at its small scale; published numbers are of another scale, and left out."""
-    knobs.check_keys(_table(scale, "small"), KEYS[:-1], "small")
+    knobs.check_keys(_table(scale, "small"), KEYS[:-2], "small")
     merged = {**content, **scale}
     for key in ("overrides", "methods", "tune"):
         large, less = (_table(of.get(key, {}), key) for of in (content, scale))
@@ -391,14 +401,14 @@ def _table(value: Any, where: str) -> Mapping[str, Any]:
 
 
 def parsed(
-    name: str, content: Mapping[str, Any], small: bool = False, quoted: str = _METRIC
+    name: str, content: Mapping[str, Any], scale: Scale = "full", quoted: str = _METRIC
 ) -> Plan:
     """Make a plan of what its file says; a mistake names its key.
 
     `quoted` is the metric of published numbers that do not say theirs.
     """
     try:
-        return knobs.build(Plan, _formed({"name": name, **content, "small": small}, quoted))
+        return knobs.build(Plan, _formed({"name": name, **content, "scale": scale}, quoted))
     except (knobs.BadKnob, recipes.BadRecipe) as error:
         raise BadPlan(str(error)) from None
 
@@ -438,7 +448,7 @@ def _each(tables: Any, form: Callable[[str, Any], Any]) -> Any:
 
 
 def _parted(kind: type[Any], table: Any, **forms: Callable[[Any], Any]) -> Any:
-    """Part an entry's own keys, some to be brought into a form, from those of its recipe."""
+    """Separate an entry's own keys, in the form of the schema, from its recipe overrides."""
     if not isinstance(table, Mapping):
         return table
     own = {knob.name for knob in fields(kind)} - {"overrides"}

@@ -119,18 +119,24 @@ class Local:
 
     def close(self) -> None:
         """Tell all tasks to save and end, and wait for them."""
+        for child in self._children.values():
+            child.process.terminate()
+        self._finish()
         # One that takes longer has a checkpoint, from which it resumes to the same bits.
-        for end in ("terminate", "kill"):
-            for child in self._children.values():
-                getattr(child.process, end)()
-            deadline = time.monotonic() + GRACE
-            while self._children and (left := deadline - time.monotonic()) > 0:
-                self.wait(left)
+        for child in self._children.values():
+            child.process.kill()
+        self._finish()
+
+    def _finish(self) -> None:
+        """Wait until all tasks have ended, for as long as they may take to save."""
+        deadline = time.monotonic() + GRACE
+        while self._children and (left := deadline - time.monotonic()) > 0:
+            self.wait(left)
 
 
 @contextlib.contextmanager
 def _alone(threads: int) -> Iterator[None]:
-    """Start processes that take neither our Ctrl-C nor our script, and have so many threads.
+    """Start children with SIGINT blocked, an empty `__main__` and a fixed thread count.
 
     A Ctrl-C is for us, and we tell them. The script that called us need not be importable.
     """

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 FORMAT = "augless record 1"
 SPLITS = ("valid", "test")
-SIDES = ("test.source", "test.reference")
+TEST_LINES = ("test.source", "test.reference")
 """files beside the hypotheses: what they were made of, and should have been"""
 
 _RECORD = "record.json"
@@ -80,8 +80,19 @@ class Facts:
         return facts.terms_of(self.recipe)
 
     @property
+    def augmenter(self) -> facts.Component | None:
+        """What made pairs that it was trained on too."""
+        return facts.component(self.recipe, "augment")
+
+    @property
+    def chosen_by(self) -> str | None:
+        """The metric that its model was chosen by, on the validation set."""
+        metric = self.recipe.get("training.metric")
+        return None if metric is None else str(metric)
+
+    @property
     def files(self) -> list[str]:
-        """What tells the files that the corpus was read from, whatever was made of them."""
+        """Fingerprints of the input files; of the corpus, where these are not known."""
         return sorted(file.sha256 for file in self.inputs) or [self.corpus]
 
     @property
@@ -119,7 +130,11 @@ class Record(Facts):
     ids of reference and source without the end symbol; of the validation set "valid/nats" alone; a
     table that is not finite is left out"""
     hypotheses: dict[str, list[str]] | None = None
-    """split -> lines, and `SIDES`; beside the run, not in the record that is committed"""
+    """split -> lines, and `TEST_LINES`; beside the run, not in the record that is committed"""
+
+    def table(self, split: str, name: str) -> NDArray[np.float64] | None:
+        """Return the statistics of a split, such as those of a metric, if they are there."""
+        return self.statistics.get(f"{split}/{name}")
 
     def save(self, folder: str | Path) -> None:
         """Write the record, whole or not at all, beside the scores of one that is there."""
@@ -176,7 +191,7 @@ class Record(Facts):
     def with_hypotheses(self, folder: str | Path) -> Record:
         """Return the record with the lines that lie in a folder, if they do."""
         lines = {}
-        for name in (*SPLITS, *SIDES):
+        for name in (*SPLITS, *TEST_LINES):
             with contextlib.suppress(OSError, ValueError):  # not there, a link, not text
                 content = storage.read(Path(folder) / f"{name}.txt", _LARGEST)
                 lines[name] = content.decode("utf-8").split("\n")[:-1]
@@ -238,7 +253,7 @@ def fault_of(record: Record, sources: Sequence[str] = (), references: Sequence[s
 
 
 def save_hypotheses(folder: str | Path, hypotheses: Mapping[str, list[str]]) -> None:
-    """Write what a run generated, a file per split, and `SIDES`, a line per sentence."""
+    """Write what a run generated, a file per split, and `TEST_LINES`, a line per sentence."""
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     for name, lines in hypotheses.items():
@@ -247,7 +262,7 @@ def save_hypotheses(folder: str | Path, hypotheses: Mapping[str, list[str]]) -> 
 
 @dataclass(frozen=True, kw_only=True)
 class Entry:
-    """One cell's run of a trial."""
+    """A final run of a trial."""
 
     corpus: str
     """label of the recipe"""
@@ -299,11 +314,10 @@ class Trial:
 
     @property
     def selection(self) -> tuple[str, ...]:
-        """Say what hyper-parameters were chosen by, and what the models of runs."""
+        """How hyper-parameters and each run's model were selected."""
         tuned = (f"Hyper-parameters were chosen by {self.plan.chooses_by}.",)
         records = (entry.record for entry in self.entries if entry.record)
-        metrics = (record.recipe.get("training.metric") for record in records)
-        known = " or ".join(sorted({str(metric) for metric in metrics if metric is not None}))
+        known = " or ".join(sorted({record.chosen_by for record in records if record.chosen_by}))
         models = (f"The model of each run was chosen by {known} on the validation set.",)
         return (tuned if self.plan.tune else ()) + (models if known else ())
 

@@ -1,7 +1,8 @@
-"""The jobs of a plan, each done by somebody, until all are done or it is told to stop."""
+"""Schedule a plan's jobs on an executor."""
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import itertools
 import math
@@ -18,9 +19,9 @@ from augless.trials import facts, graph, pool, searching, summary
 from augless.trials.graph import Job
 from augless.trials.layout import Layout
 from augless.trials.plans import Plan
-from augless.trials.records import SIDES, Entry, Trial
+from augless.trials.records import TEST_LINES, Entry, Trial
 from augless.trials.state import Corpus, State
-from augless.trials.work import Order
+from augless.trials.work import WORK, Order
 
 if TYPE_CHECKING:
     from augless import training
@@ -89,8 +90,9 @@ def run(
         Order, layout=state.layout, metrics=plan.metrics, threads=threads, device=device
     )
     with state.layout.alone():
-        kept = f"# {' '.join(command.split())}\n{plan.as_toml()}"
-        storage.replace(state.layout.plan, kept.encode("utf-8", "replace"))
+        storage.replace(state.layout.plan, plan.as_toml().encode("utf-8", "replace"))
+        line = f"{' '.join(command.split())}\n"
+        storage.replace(state.layout.command, line.encode("utf-8", "replace"))
         scheduler = _Scheduler(state, executor or pool.Local(threads), jobs, order)
         deadline, due = time.monotonic() + 60 * max_minutes, time.monotonic() + SPEAK
         try:
@@ -119,8 +121,8 @@ def opened(
     state = State(plan, layout, retry=retry)
     if any(map(plan.searched, plan.tune)):
         searching.load()
-    graph.check(plan)
-    state.stand_in()
+    graph.check(plan, state.recipes)
+    state.recover_missing_corpora()
     return state
 
 
@@ -136,7 +138,7 @@ def prepare(state: State, progress: Progress = lambda stage, done, total: None) 
     from augless.recipes import following
 
     place = following.Place(prepared=state.layout.prepared, progress=progress)
-    for job in graph.whole(state.jobs()):
+    for job in graph.with_needs(state.jobs()):
         if job.kind == "prepare" and not state.done(job) and state.failure(job) is None:
             try:
                 state.learn(job, Corpus.of(job, place))
@@ -224,8 +226,7 @@ class _Scheduler:
 
 def _running(job: Job, at: runs.Logged) -> Running:
     if job.kind != "train":
-        words = {"prepare": "preparing", "augment": "augmenting", "score": "scoring"}
-        return Running(job=job, stage=words.get(job.kind, job.kind))
+        return Running(job=job, stage=WORK[job.kind].stage)
     settings = job.resolved.recipe.training
     where = f"epoch {at.epoch} of {settings.epochs}" if at.epoch else "starting"
     score = at.scores.get(settings.metric)
@@ -302,7 +303,7 @@ def summarised(state: State) -> Trial:
         references=references,
         chosen=chosen,
         costs=costs,
-        command=_command(state.layout.plan),
+        command=_command(state.layout),
         notes=(*notes, *(f"{why}." for why in sorted(state.records.refused.values()))),
     )
 
@@ -326,15 +327,16 @@ def _lines(
             note = f"{job.corpus} is not on this machine: what is said of it is from records."
             notes += [] if note in notes else [note]
             kept = (record.hypotheses or {} for record in left)
-            if texts := next((of for of in kept if {*SIDES} <= {*of}), None):
-                sources[job.corpus], references[job.corpus] = (texts[side] for side in SIDES)
+            if texts := next((of for of in kept if {*TEST_LINES} <= {*of}), None):
+                sources[job.corpus], references[job.corpus] = (texts[side] for side in TEST_LINES)
     return sources, references, notes
 
 
-def _command(plan: Path) -> str:
-    """Return what the plan of a folder was followed by."""
-    try:
-        first = plan.read_text("utf-8").partition("\n")[0]
-        return shlex.join(shlex.split(first.removeprefix("#")))
-    except (OSError, ValueError):
-        return ""
+def _command(layout: Layout) -> str:
+    """Return what the plan of a folder was followed by; older plans say it in their first line."""
+    for path, mark in ((layout.command, ""), (layout.plan, "# ")):
+        with contextlib.suppress(OSError, ValueError):
+            first = storage.read(path, 1 << 20).decode("utf-8").partition("\n")[0]
+            if first.startswith(mark):
+                return shlex.join(shlex.split(first.removeprefix(mark)))
+    return ""

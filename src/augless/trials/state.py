@@ -19,7 +19,7 @@ from augless import corpora, runs, schemas, storage
 from augless.errors import BAD_DATA, BUG, Failure, code_of
 from augless.runs import Spent
 from augless.trials import facts, graph
-from augless.trials.facts import Attempt, Choice, Cost, Values
+from augless.trials.facts import Attempt, Choice, Cost, Part, Values
 from augless.trials.graph import Job
 from augless.trials.layout import Layout
 from augless.trials.plans import Plan
@@ -76,7 +76,7 @@ class State:
         self._named: dict[tuple[str, ...], str] = {}
         self._choices: dict[tuple[str, str], Choice] = {}
         """corpus, method -> what was chosen, which stays: no run that ended begins again"""
-        graph.loaded.cache_clear()  # files of recipes may have changed
+        self.recipes = graph.Recipes()
 
     # What jobs are called, and how they stand
 
@@ -87,7 +87,7 @@ class State:
         corpus = self.corpora.get(job.source)
         if corpus is None:
             return None
-        about = (job.recipe, *job.overrides, job.need, corpus.fingerprint)
+        about = (job.recipe, *job.overrides, job.model, corpus.fingerprint)
         if about not in self._named:  # reads whole models, where pairs are made by given ones
             self._named[about] = following.run_name(job.resolved, corpus.fingerprint)
         return self._named[about]
@@ -102,21 +102,26 @@ class State:
 
     def folder(self, job: Job) -> Path:
         """Return the folder of a run."""
-        return self.layout.run(f"{job.resolved.name}-{self.identifier(job)}")
+        from augless.recipes import following
+
+        return self.layout.run(following.folder_name(job.resolved, str(self.identifier(job))))
 
     def done(self, job: Job) -> bool:
         """Tell whether a job's work is there."""
-        return DONE[job.kind](self, job)
+        return DONE[job.kind](self, job) if job.kind in DONE else self.marked(job) is not None
 
     def prepared(self, job: Job) -> bool:
         """Tell whether a job's corpus is prepared, on this machine."""
         corpus = self.corpora.get(job.source)
         return corpus is not None and corpus.here
 
-    def augmented(self, job: Job) -> bool:
-        """Tell whether a job has made its pairs. Whoever trains on them looks whether they fit."""
-        identifier = self.identifier(job)
-        return identifier is not None and self.layout.made(identifier).is_file()
+    def marked(self, job: Job) -> Spent | None:
+        """Return what a job took that is marked as done."""
+        try:
+            path = self.layout.done(self.key(job) or "")
+            return schemas.parsed(Spent, storage.read(path, 1 << 16))
+        except (OSError, ValueError):
+            return None
 
     def outcome(self, job: Job) -> runs.Outcome | None:
         """Return how training a run ended, if it has and is here."""
@@ -168,7 +173,7 @@ class State:
         for need in waiting:
             yield from self._open(need)
 
-    def learn(self, job: Job, outcome: Corpus | Failure | None) -> None:
+    def learn(self, job: Job, outcome: Corpus | Spent | Failure | None) -> None:
         """Take note of how a job ended; look for what it left."""
         if isinstance(outcome, Corpus):
             # The first time counts: it was prepared once, and found prepared ever since.
@@ -189,14 +194,14 @@ class State:
 
     # Corpora whose files are not on this machine
 
-    def stand_in(self) -> None:
+    def recover_missing_corpora(self) -> None:
         """Know corpora whose files are gone by what was prepared here, or by records of others.
 
         Somebody's own files have no name: if they are not where they should be, any may be meant.
         Of a public corpus all records must be of the same files.
         """
         files: dict[str, list[str]] = {}
-        for job in graph.whole(self.jobs()):
+        for job in graph.with_needs(self.jobs()):
             source, there = job.source, _there(job.resolved.recipe.corpus)
             if source in self.corpora or all(there):
                 continue
@@ -232,7 +237,7 @@ class State:
     def require_corpus(self) -> None:
         """Raise what is wrong with the corpora if none can be used and no record stands in."""
         jobs = self.jobs()
-        reasons = [self.failure(job) for job in graph.whole(jobs) if job.kind == "prepare"]
+        reasons = [self.failure(job) for job in graph.with_needs(jobs) if job.kind == "prepare"]
         bad = [why.why for why in reasons if why is not None and why.code == BAD_DATA]
         if len(bad) == len(reasons) and not any(map(self.done, jobs)):
             raise corpora.BadData(bad[0])
@@ -257,7 +262,7 @@ class State:
     def jobs(self) -> list[Job]:
         """List the runs to score that are known by now, tuning first."""
         pairs = [(corpus, method) for corpus in self.plan.recipes for method in self.plan.methods]
-        wanted = graph.whole(job for pair in pairs for job in self.wanted(*pair))
+        wanted = graph.with_needs(job for pair in pairs for job in self.wanted(*pair))
         tried = [need for job in wanted if job.kind == "choose" for need in job.needs]
         return tried + [job for job in wanted if job.kind == "score" and job.purpose == "final"]
 
@@ -272,7 +277,7 @@ class State:
                 first = self.wanted(corpus, method)[0]
                 if first.kind == "choose" and self.choice(corpus, first.method) is None:
                     jobs += self._finals(corpus, method, plan.points(first.method)[0], first)
-        return [dataclasses.replace(job, tried=()) for job in jobs]
+        return [dataclasses.replace(job, tried={}) for job in jobs]
 
     def wanted(self, corpus: str, method: str) -> list[Job]:
         """List the final runs of a method; while these are not known, the job that chooses."""
@@ -288,13 +293,13 @@ class State:
         self, corpus: str, method: str, point: Values, choose: Job | None = None
     ) -> list[Job]:
         """List the runs of a method with a combination, one for each seed of the plan."""
-        run = functools.partial(graph.run, self.plan, corpus, method, choose=choose)
-        return [run(seed, point) for seed in self.plan.seeds]
+        run = functools.partial(graph.run, self.plan, corpus, method, read=self.recipes)
+        return [run(seed, point, choose=choose) for seed in self.plan.seeds]
 
     def tries(self, corpus: str, method: str, point: Values) -> list[Job]:
         """List the runs that try a combination, one for each seed of tuning."""
-        seeds = self.plan.seeds_of_tuning
-        return [graph.run(self.plan, corpus, method, seed, point, "tune") for seed in seeds]
+        run = functools.partial(graph.run, self.plan, corpus, method, read=self.recipes)
+        return [run(seed, point, "tune") for seed in self.plan.seeds_of_tuning]
 
     def points(self, corpus: str, method: str) -> list[Values]:
         """List the combinations to try; a search knows its last ones by the scores of the first."""
@@ -354,16 +359,16 @@ class State:
         What making pairs took, and training the model that made them, the runs themselves say: so
         it is known where only records are. Decoding is not measured.
         """
-        work: dict[str, tuple[str, Spent]] = {}
-        for job in graph.whole(self.wanted(corpus, method)):
+        work: dict[str, tuple[Part, Spent]] = {}
+        for job in graph.with_needs(self.wanted(corpus, method)):
             for part, key, spent in self._spent(job):
                 work.setdefault(key, (part, spent))
-        parts: dict[str, Spent] = {}
+        parts: dict[Part, Spent] = {}
         for part, spent in work.values():
             parts[part] = parts.get(part, Spent()) + spent
-        return Cost(**parts)
+        return Cost(parts)
 
-    def _spent(self, job: Job) -> Iterator[tuple[str, str, Spent]]:
+    def _spent(self, job: Job) -> Iterator[tuple[Part, str, Spent]]:
         """Yield what a job took, and a run's pairs before: part of a cost, key, cost."""
         from augless.recipes import following
 
@@ -372,7 +377,9 @@ class State:
             return
         if job.kind == "prepare":
             yield "prepare", key, Spent(seconds=corpus.seconds)
-        if job.kind != "train" or job.need:
+        elif job.kind not in DONE and job.kind != "augment":
+            yield "other", key, self.marked(job) or Spent()
+        if job.kind != "train" or job.model:
             return
         record = self.records.of(self.identifier(job))
         ended = record.result if record else self.outcome(job) or runs.Outcome()
@@ -380,7 +387,7 @@ class State:
         for made in job.needs:
             if made.kind != "augment":
                 continue
-            trains = {need.need: self.key(need) for need in made.needs if need.kind == "train"}
+            trains = {need.model: self.key(need) for need in made.needs if need.kind == "train"}
             for what, took in ended.needed.items():
                 # Rewriting trains nothing.
                 spent = Spent(seconds=took.seconds) if what == following.REWRITING else took
@@ -391,17 +398,16 @@ class State:
 
 DONE: dict[graph.Kind, Callable[[State, Job], bool]] = {
     "prepare": State.prepared,
-    "augment": State.augmented,
     "train": lambda state, job: state.outcome(job) is not None,
     "score": lambda state, job: state.record(job) is not None,
     "choose": lambda state, job: state.chosen(job) is not None,
 }
-"""kind of job -> whether its work is there"""
+"""kind of job -> whether its work is there; other kinds are marked as done"""
 
 
 def _loss(record: Record | None) -> float | None:
     """Return the validation loss, in nats per sentence; None if it is not known or not finite."""
-    nats = record.statistics.get("valid/nats") if record else None
+    nats = record.table("valid", "nats") if record else None
     return None if nats is None else float(nats.mean())
 
 

@@ -21,7 +21,7 @@ from augless.trials.plans import Plan
 from augless.trials.records import Record, Trial, fault_of
 
 Side = Literal["baseline", "control"]
-SIDES: tuple[Side, Side] = ("baseline", "control")
+AGAINST: tuple[Side, Side] = ("baseline", "control")
 Key = tuple[str, str]
 """label of the corpus, method"""
 
@@ -49,7 +49,7 @@ class Contrast(metrics.Difference):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Needed:
+class SeedsNeeded:
     """How many seeds would show a difference that is worth it."""
 
     effect: float
@@ -59,7 +59,7 @@ class Needed:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Cell:
+class Result:
     """A method on a corpus."""
 
     records: dict[int, Record]
@@ -88,10 +88,10 @@ class Cell:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Row:
-    """A method of the plan."""
+class Overall:
+    """A method over all corpora of the plan."""
 
-    cells: dict[str, Cell]
+    results: dict[str, Result]
     """label of the corpus -> what is known there"""
     baseline: Contrast | None = None
     """with the plan's baseline, over all corpora where they can be compared"""
@@ -100,38 +100,42 @@ class Row:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Table:
+class Summary:
     """All that a trial says in numbers."""
 
     signatures: dict[str, dict[str, str]]
     """label of the corpus -> metric -> signature"""
-    rows: dict[str, Row]
+    rows: dict[str, Overall]
     """method -> its row, in the order of the plan"""
-    needed: dict[str, Needed] = field(default_factory=dict)
+    seeds_needed: dict[str, SeedsNeeded] = field(default_factory=dict)
     """label of the corpus -> seeds that would show a difference of the primary method there"""
     warnings: list[str] = field(default_factory=list)
     """sentences: what was scored in several ways"""
 
-    def __getitem__(self, method: str) -> Row:
+    def __getitem__(self, method: str) -> Overall:
         """Return the row of a method."""
         return self.rows[method]
 
 
-def table(trial: Trial, *, resamples: int = 2000) -> Table:
+def table(trial: Trial, *, resamples: int = 2000) -> Summary:
     """Summarise a trial; the same trial gives the same table."""
     plan = trial.plan
-    cells = {(c, method): _cell(trial, c, method) for c in plan.recipes for method in plan.methods}
-    single, overall = _corrected(plan, _compared(plan, cells, resamples))
+    results = {
+        (c, method): _result(trial, c, method) for c in plan.recipes for method in plan.methods
+    }
+    single, overall = _corrected(plan, _compared(plan, results, resamples))
     rows = {}
     for method in plan.methods:
-        whole = {}
+        here = {}
         for corpus in plan.recipes:
-            baseline, control = (single.get((side, corpus, method)) for side in SIDES)
-            whole[corpus] = replace(cells[corpus, method], baseline=baseline, control=control)
-        baseline, control = (overall.get((side, method)) for side in SIDES)
-        rows[method] = Row(cells=whole, baseline=baseline, control=control)
+            baseline, control = (single.get((side, corpus, method)) for side in AGAINST)
+            here[corpus] = replace(results[corpus, method], baseline=baseline, control=control)
+        baseline, control = (overall.get((side, method)) for side in AGAINST)
+        rows[method] = Overall(results=here, baseline=baseline, control=control)
     signatures, warnings = _signatures(trial)
-    return Table(signatures=signatures, rows=rows, needed=_needed(plan, rows), warnings=warnings)
+    return Summary(
+        signatures=signatures, rows=rows, seeds_needed=_seeds_needed(plan, rows), warnings=warnings
+    )
 
 
 def alarm(record: Record, metric: str) -> str:
@@ -149,23 +153,24 @@ def score_of(record: Record, metric: str, split: str = "test") -> metrics.Score:
     """Return a record's score, its statistics with it, as it was computed."""
     score = record.scores[split][metric]
     value = float("nan") if score.value is None else score.value
-    table = record.statistics[f"{split}/{metric}"]
+    table = record.table(split, metric)
+    assert table is not None  # whoever asks has looked
     return metrics.Score(metrics.METRICS[metric](), value, score.signature, table)
 
 
 def _compared(
-    plan: Plan, cells: Mapping[Key, Cell], resamples: int
+    plan: Plan, results: Mapping[Key, Result], resamples: int
 ) -> dict[tuple[Side, str, str], Contrast]:
     """Compare methods with the baseline and with their controls, where every seed is done."""
     if not metrics.METRICS[plan.metric].additive:
         return {}
-    whole = {
-        key: [score_of(record, plan.metric) for record in cell.records.values()]
-        for key, cell in cells.items()
-        if len(cell.records) == len(plan.seeds)
-        and all(_comparable(record, plan.metric) for record in cell.records.values())
+    scores = {
+        key: [score_of(record, plan.metric) for record in result.records.values()]
+        for key, result in results.items()
+        if len(result.records) == len(plan.seeds)
+        and all(_comparable(record, plan.metric) for record in result.records.values())
     }
-    ways = {key: _way(scores) for key, scores in whole.items()}
+    ways = {key: _way(of) for key, of in scores.items()}
     asked: list[tuple[Side, str, str | None]] = []
     for method in plan.methods:
         asked.append(("baseline", method, None if method == plan.baseline else plan.baseline))
@@ -179,21 +184,23 @@ def _compared(
                 continue
             if other not in tests:
                 # Those that were scored in the same way, on as many sentences, share the model.
-                systems = {m: whole[c, m] for (c, m), w in ways.items() if c == corpus and w == way}
-                apart = {m for m in systems if _augmented(cells[corpus, m])}
+                systems = {
+                    m: scores[c, m] for (c, m), w in ways.items() if c == corpus and w == way
+                }
+                apart = {m for m in systems if _augmented(results[corpus, m])}
                 tests[other] = metrics.compare(systems, other, apart=apart, resamples=resamples)
             contrasts[side, corpus, method] = _contrast(
                 tests[other][method],
-                whole[corpus, method],
-                whole[corpus, other],
-                {name: cells[corpus, name].faults for name in (method, other)},
+                scores[corpus, method],
+                scores[corpus, other],
+                {name: results[corpus, name].faults for name in (method, other)},
             )
     return contrasts
 
 
-def _augmented(cell: Cell) -> bool:
+def _augmented(result: Result) -> bool:
     """Tell whether runs were trained on made pairs: they met other batches than plain ones."""
-    return any(record.recipe.get("augment.name") for record in cell.records.values())
+    return any(record.augmenter for record in result.records.values())
 
 
 def _contrast(
@@ -220,7 +227,7 @@ def _corrected(
     for (side, _, method), one in single.items():
         parts.setdefault((side, method), []).append(one)
     overall = {key: _pooled(of) for key, of in parts.items()}
-    sequence = [(side, plan.primary) for side in SIDES]
+    sequence = [(side, plan.primary) for side in AGAINST]
     first = [key for key in sequence if key in overall]
     if first[:1] != sequence[:1]:
         first = []  # its control alone is no primary contrast
@@ -254,13 +261,13 @@ def worthwhile(metric: metrics.Metric, level: float) -> float:
     return metric.largest / 200 if metric.largest <= 100 else abs(level) / 100
 
 
-def _needed(plan: Plan, rows: Mapping[str, Row]) -> dict[str, Needed]:
+def _seeds_needed(plan: Plan, rows: Mapping[str, Overall]) -> dict[str, SeedsNeeded]:
     """Say how many seeds would show something worth it of the primary method, by corpus."""
     needed = {}
     for corpus in plan.recipes:
-        cells = {method: row.cells[corpus] for method, row in rows.items()}
-        cell = cells.get(plan.primary or "")
-        one, mean = cell.baseline if cell else None, cells[plan.baseline].mean
+        results = {method: row.results[corpus] for method, row in rows.items()}
+        result = results.get(plan.primary or "")
+        one, mean = result.baseline if result else None, results[plan.baseline].mean
         if one is None or mean is None or not one.of_methods or one.alike:
             continue
         seeds = len(one.seeds)
@@ -272,12 +279,12 @@ def _needed(plan: Plan, rows: Mapping[str, Row]) -> dict[str, Needed]:
             1 + round(one.degrees / (seeds - 1)),
             sentence_variance=shared,
         )
-        needed[corpus] = Needed(effect=effect, seeds=count)
+        needed[corpus] = SeedsNeeded(effect=effect, seeds=count)
     return needed
 
 
 def _comparable(record: Record, metric: str) -> bool:
-    return record.value("test", metric) is not None and f"test/{metric}" in record.statistics
+    return record.value("test", metric) is not None and record.table("test", metric) is not None
 
 
 def _way(scores: Sequence[metrics.Score]) -> tuple[str, tuple[int, ...]] | None:
@@ -286,7 +293,7 @@ def _way(scores: Sequence[metrics.Score]) -> tuple[str, tuple[int, ...]] | None:
     return ways.pop() if len(ways) == 1 else None
 
 
-def _cell(trial: Trial, corpus: str, method: str) -> Cell:
+def _result(trial: Trial, corpus: str, method: str) -> Result:
     """Sum up a method on a corpus, but for what it is compared with."""
     plan = trial.plan
     entries = [one for one in trial.entries if (one.corpus, one.method) == (corpus, method)]
@@ -302,7 +309,7 @@ def _cell(trial: Trial, corpus: str, method: str) -> Cell:
     known = {metric: spread for metric, spread in scores.items() if spread is not None}
     mean, deviation = known.get(plan.metric, (None, None))
     results = [record.result for record in records.values()]
-    return Cell(
+    return Result(
         records=records,
         values={seed: v for seed, v in values[plan.metric].items() if v is not None},
         mean=mean,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -45,12 +45,14 @@ class Order:
     @property
     def saves(self) -> bool:
         """Whether it looks for a stop: the others leave nothing half done."""
-        return self.job.kind in ("augment", "train")
+        return WORK[self.job.kind].saves
 
     @property
     def folder(self) -> Path:
         """The folder of the run."""
-        return self.layout.run(f"{self.job.resolved.name}-{self.identifier}")
+        from augless.recipes import following
+
+        return self.layout.run(following.folder_name(self.job.resolved, self.identifier))
 
     def place(self, stop: Stop) -> following.Place:
         """Return where and how the recipe is followed."""
@@ -66,11 +68,32 @@ class Order:
         )
 
     def __call__(self, stop: Stop) -> Any:
-        """Do the job."""
+        """Do the job; mark it as done where nothing else tells that."""
         when = time.strftime("%Y-%m-%d %H:%M:%S")
-        what = f"{self.job.kind} {self.job.need} for" if self.job.need else self.job.kind
+        what = f"{self.job.kind} {self.job.model} for" if self.job.model else self.job.kind
         print(f"{when} {what} {self.job.command}", flush=True)
-        return WORK[self.job.kind](self, stop)
+        began = time.monotonic()
+        outcome = WORK[self.job.kind].do(self, stop)
+        if self.job.kind not in state.DONE:
+            timed = runs.Spent(seconds=time.monotonic() - began)
+            took = outcome if isinstance(outcome, runs.Spent) else timed
+            mark = self.layout.done(self.key)
+            mark.parent.mkdir(parents=True, exist_ok=True)
+            storage.replace(mark, storage.encoded(asdict(took)))
+        return outcome
+
+
+@dataclass(frozen=True, kw_only=True)
+class Work:
+    """A kind of work."""
+
+    do: Callable[[Order, Stop], Any]
+    """what it returns is told to the trial; if that is `Spent`, it is what the work cost, else the
+    time counts"""
+    stage: str
+    """what is said of it while it goes on"""
+    saves: bool = False
+    """whether it looks for a stop, and saves: other kinds are ended at once"""
 
 
 class _Said:
@@ -91,15 +114,17 @@ def _say(record: runs.Logged) -> None:
         print(f"epoch {record.epoch} step {record.step} {scores}", flush=True)
 
 
+def prepare(order: Order, stop: Stop) -> state.Corpus:
+    """Prepare a corpus, or find that it was."""
+    return state.Corpus.of(order.job, order.place(stop))
+
+
 def augment(order: Order, stop: Stop) -> None:
     """Make the pairs that a recipe adds, or resume that."""
     from augless.recipes import following
 
     if following.augment(order.job.resolved, order.place(stop)) is None:
         raise Stopped("stopped; run the same trial to resume")
-    mark = order.layout.made(order.identifier)
-    mark.parent.mkdir(parents=True, exist_ok=True)
-    storage.replace(mark, b"{}\n")
 
 
 def train(order: Order, stop: Stop) -> None:
@@ -145,7 +170,7 @@ def score(order: Order, stop: Stop) -> None:
         hypotheses[split] = writer.generate(sources)
         fault = str(metrics.degenerate(hypotheses[split], references, sources) or "")
         if split == "test":
-            hypotheses |= dict(zip(records.SIDES, (sources, references), strict=True))
+            hypotheses |= dict(zip(records.TEST_LINES, (sources, references), strict=True))
             statistics["test/length"] = pairs.target.lengths.astype(np.float64)
             statistics["test/source_length"] = pairs.source.lengths.astype(np.float64)
         statistics[f"{split}/nats"] = nats
@@ -180,13 +205,12 @@ def score(order: Order, stop: Stop) -> None:
     run.forget()
 
 
-WORK: dict[graph.Kind, Callable[[Order, Stop], Any]] = {
-    "prepare": lambda order, stop: state.Corpus.of(order.job, order.place(stop)),
-    "augment": augment,
-    "train": train,
-    "score": score,
+WORK: dict[graph.Kind, Work] = {
+    "prepare": Work(do=prepare, stage="preparing"),
+    "augment": Work(do=augment, stage="augmenting", saves=True),
+    "train": Work(do=train, stage="training", saves=True),
+    "score": Work(do=score, stage="scoring"),
 }
-"""kind of job -> what does it; what it returns is told to the trial"""
 
 
 def thinned(history: Sequence[runs.Logged]) -> tuple[runs.Logged, ...]:
