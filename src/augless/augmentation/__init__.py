@@ -14,7 +14,14 @@ download or an endpoint is asked for.
 
 from typing import Any
 
-from augless.augmentation.augmenter import REVERSE, Augmenter, BadAugmentation, Context, Stopped
+from augless.augmentation.augmenter import (
+    REVERSE,
+    Augmenter,
+    BadAugmentation,
+    Context,
+    Notes,
+    Stopped,
+)
 from augless.augmentation.corpus import Enlarged, Reversed
 from augless.augmentation.edits import WordEdits
 from augless.augmentation.folders import Augmented
@@ -45,6 +52,7 @@ __all__ = [
     "Context",
     "Enlarged",
     "MaskedLm",
+    "Notes",
     "Paraphrase",
     "Reversed",
     "RoundTrip",

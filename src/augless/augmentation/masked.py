@@ -20,6 +20,7 @@ from augless.augmentation.augmenter import (
     Context,
     Line,
     Move,
+    Notes,
     Progress,
     Rewriter,
     Side,
@@ -93,9 +94,9 @@ class MaskedLm(Augmenter):
         with ready.open(context):  # what is wrong with it is said here, once
             return ready
 
-    def notes(self, context: Context) -> dict[str, Any]:
+    def notes(self, context: Context) -> Notes:
         """Say how the small model was trained."""
-        return {"small_model": report} if (report := small.report(context)) else {}
+        return Notes(small_model=small.report(context))
 
     @contextlib.contextmanager
     def open(self, context: Context) -> Iterator[Rewriter]:

@@ -314,11 +314,10 @@ def costs(
 ) -> dict[str, runs.Spent]:
     """Return what all took that was needed before training, by what it was."""
     manifest = made.manifest
-    texts = manifest["pairs"]["made"] + manifest["pairs"]["left_out"]
-    spent = {REWRITING: runs.Spent(seconds=manifest["seconds"], samples=texts)}
-    if "small_model" in manifest:
-        small = manifest["small_model"]
-        spent["small model"] = runs.Spent(seconds=small["seconds"], samples=small["samples"])
+    texts = manifest.pairs.made + manifest.pairs.left_out
+    spent = {REWRITING: runs.Spent(seconds=manifest.seconds, samples=texts)}
+    if (small := manifest.small_model) is not None:
+        spent["small model"] = runs.Spent(seconds=small.seconds, samples=small.samples)
     for name, folder in homes(resolved, place).items():
         ended = runs.Run.open(folder).outcome() or runs.Spent()
         spent[name] = runs.Spent(seconds=ended.seconds, samples=ended.samples)

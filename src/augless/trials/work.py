@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from augless import data, metrics, runs, schemas, storage
+from augless import data, metrics, runs, storage
 from augless.trials import facts, graph, records, state
 from augless.trials.layout import Layout
 from augless.trials.pool import GRACE, Stop, Stopped
@@ -165,9 +165,7 @@ def score(order: Order, stop: Stop) -> None:
         recipe=graph.settled(job.resolved),
         seed=job.seed,
         corpus=prepared.fingerprint,
-        inputs=schemas.parsed(
-            tuple[facts.Input, ...], storage.encoded(prepared.manifest["inputs"])
-        ),
+        inputs=tuple(facts.Input(**vars(file)) for file in prepared.manifest.inputs),
         versions={key: str(value) for key, value in run.versions.items()},
         command=f"{job.portable} --threads {order.threads} --device {order.device}",
         result=ended,
