@@ -611,7 +611,7 @@ def test_the_page_says_how_to_repeat_all_of_it(trial, tmp_path):
 def test_a_watched_test_set_is_not_called_tested_once(trial, gathered, tmp_path):
     def watched(record):
         history = [
-            dataclasses.replace(e, scores={**e.scores, "test bleu": 1.0}) if e.scores else e
+            dataclasses.replace(e, watched={"test": {"bleu": 1.0}}) if e.scores else e
             for e in record.history
         ]
         return dataclasses.replace(record, history=tuple(history))

@@ -24,7 +24,7 @@ from unittest import mock
 import pytest
 import torch
 
-from augless import runs, storage, text
+from augless import runs, schemas, storage, text
 
 RECIPE = {"model.name": "lstm", "seed": 1, "terms.0.weighting.radius": 1.0, "corpus.path": "täx"}
 WORDS = text.Tokeniser(language="en", kind="joined", lowercase=False)
@@ -646,6 +646,12 @@ def test_records_of_earlier_and_later_versions_are_read(run):
     path = run.folder / "metrics.jsonl"
     path.write_bytes(path.read_bytes() + b'{"kind": "epoch", "step": 30, "newer": [{}]}\n')
     assert run.metrics()[-1] == runs.Logged(kind="epoch", step=30)
+
+
+def test_watched_scores_of_older_runs_are_read():
+    written = b'{"kind": "epoch", "step": 9, "scores": {"loss": 1.0, "test bleu": 2.0}}'
+    logged = schemas.parsed(runs.Logged, written)
+    assert (logged.scores, logged.watched) == ({"loss": 1.0}, {"test": {"bleu": 2.0}})
 
 
 @pytest.mark.parametrize(

@@ -171,6 +171,7 @@ def train(
             trainer,
             run,
             validate=validation(recipe, prepared),
+            watch={split: validation(recipe, prepared, split) for split in recipe.training.watch},
             higher_is_better=metrics.higher_is_better(recipe.training.metric),
             stop=place.stop,
             needed=needed,

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 Role = Literal["baseline", "control", "method"]
 Verdict = Literal["better", "worse", "open"]
 MARKS: dict[Verdict, str] = {"better": "▲", "worse": "▼", "open": ""}
-WATCHED = "test "  # how scores of a split that is only watched begin
 COLOURS = 8  # of the palette in chart.css
 # Choice: weights that vary by less than this share of their mean can hardly do anything.
 WEAK = 0.05
@@ -117,7 +116,7 @@ class Study:
         """Whether the test set was scored during training."""
         runs = (record for row in self.rows for record in row.records.values())
         entries = (entry for record in runs for entry in record.history)
-        return any(name.startswith(WATCHED) for entry in entries for name in entry.scores)
+        return any("test" in entry.watched for entry in entries)
 
     @property
     def unit(self) -> str:
