@@ -264,7 +264,7 @@ def test_a_masked_language_model_is_trained_on_the_corpus_first(tmp_path):
     run, finished = train(load("augment=masked-lm", *small, "training.epochs=1"), tmp_path)
     assert finished
     assert run.result["needed"]["small model"]["samples"] >= 30
-    assert opened(run, tmp_path).manifest["splits"]["train"] == 120
+    assert opened(run, tmp_path).manifest.splits["train"] == 120
 
 
 # What is refused, before any work

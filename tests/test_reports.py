@@ -379,7 +379,7 @@ def test_every_format_has_what_the_page_has(small, trial, gathered):
     assert float(row["corrected_p_control"]) == contrasts.control.corrected_p
     assert float(row["low_baseline"]) == contrasts.baseline.low
     assert row["tuning_seconds"] == "300.0"
-    chance = f"{answers.probability(contrasts.baseline.corrected_p)})"
+    chance = f"{answers.probability(contrasts.baseline)})"
     for text in (reports.markdown(gathered), reports.latex(gathered), reports.text(gathered)):
         plain = text.replace(r"\textless{}", "<").replace("\\<", "<")
         assert "Against plain: matched (" in plain and chance in plain

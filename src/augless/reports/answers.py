@@ -112,7 +112,7 @@ def _interval(study: Study, test: metrics.Difference) -> str:
 def _measured(study: Study, contrast: trials.Contrast) -> str:
     """Write a difference with its interval and its p."""
     size = f"{_signed(study, contrast.estimate)} {study.unit}"
-    return f"{size} ({_interval(study, contrast)}, {probability(contrast.corrected_p)})"
+    return f"{size} ({_interval(study, contrast)}, {probability(contrast)})"
 
 
 # The sentence, in plain words, without a number

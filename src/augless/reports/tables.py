@@ -156,7 +156,7 @@ def delta(where: Study | Evidence, contrast: trials.Contrast | None, digits: int
         return Cell()
     kind = where.verdict(contrast)
     small = [words.interval(contrast.low, contrast.high, digits)]
-    small += [words.probability(contrast.corrected_p)]
+    small += [words.probability(contrast)]
     small += ["degenerate outputs"] if contrast.fault else []
     value = words.signed(contrast.estimate, digits)
     return Cell(value, kind, tuple(small), mark=MARKS[kind])
