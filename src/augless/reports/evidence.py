@@ -18,12 +18,6 @@ MARKS: dict[Verdict, str] = {"better": "▲", "worse": "▼", "open": ""}
 COLOURS = 8  # of the palette in chart.css
 # Choice: weights that vary by less than this share of their mean can hardly do anything.
 WEAK = 0.05
-_NAMES = {
-    "bleu": "BLEU",
-    "bleu-lowercased": "lower-cased BLEU",
-    "bleu-tokenised": "tokenised BLEU",
-    "chrf": "chrF",
-}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -226,7 +220,7 @@ def styles(plan: trials.Plan) -> dict[str, str]:
 
 def metric_name(metric: str) -> str:
     """Return what a metric is called in a sentence."""
-    return _NAMES.get(metric, metric.replace("-", " "))
+    return metrics.METRICS.get(metric, metrics.Metric).title or metric.replace("-", " ")
 
 
 def digits_of(score: float) -> int:
