@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import augless
 import tiny
-from augless import augmentation, corpora, data, decoding, runs, text
+from augless import augmentation, corpora, data, decoding, errors, text
 from augless.augmentation import AUGMENTERS, BadAugmentation, Enlarged, Reversed, making
 from augless.augmentation.augmenter import Context, Line, changed, chosen, words
 from augless.cli.augmenting import summary
@@ -310,7 +310,7 @@ def test_an_empty_folder_is_filled(made, tmp_path):
 
 def test_two_processes_do_not_make_one_folder_at_once(made, tmp_path):
     def again():
-        with pytest.raises(runs.Busy, match="another process"):
+        with pytest.raises(errors.Busy, match="another process"):
             augment(made["word-edits"], tmp_path / "out")
         return True
 

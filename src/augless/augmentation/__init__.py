@@ -14,14 +14,7 @@ download or an endpoint is asked for.
 
 from typing import Any
 
-from augless.augmentation.augmenter import (
-    REVERSE,
-    Augmenter,
-    BadAugmentation,
-    Context,
-    Notes,
-    Stopped,
-)
+from augless.augmentation.augmenter import REVERSE, Augmenter, BadAugmentation, Context, Notes
 from augless.augmentation.corpus import Enlarged, Reversed
 from augless.augmentation.edits import WordEdits
 from augless.augmentation.folders import Augmented
@@ -56,7 +49,6 @@ __all__ = [
     "Paraphrase",
     "Reversed",
     "RoundTrip",
-    "Stopped",
     "WordEdits",
     "augment",
     "fingerprint_of",

@@ -45,10 +45,6 @@ class BadAugmentation(ValueError):  # noqa: N818  # named for what it is, as Bad
     """An augmentation that cannot be made as asked: why, and what to do."""
 
 
-class Stopped(Exception):  # noqa: N818  # no error: somebody asked for it
-    """Work that was asked to stop before its end."""
-
-
 @dataclass(frozen=True, kw_only=True)
 class SmallModel:
     """How the training of a small model of the corpus went."""

@@ -13,8 +13,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from augless import corpora, runs, schemas, storage
+from augless import corpora, schemas, storage
 from augless.augmentation.augmenter import BadAugmentation, Notes
+from augless.errors import Busy
 
 Format = Literal["augless augmented 1"]
 FORMAT: Format = "augless augmented 1"
@@ -175,7 +176,7 @@ def workplace(folder: Path, fingerprint: str) -> Iterator[Path]:
     try:
         ours = storage.hold(lock)
         if not ours:
-            raise runs.Busy(f"{folder} is being made by another process")
+            raise Busy(f"{folder} is being made by another process")
         yield work
     finally:
         whole = folder.is_dir() and any(folder.iterdir())  # nothing here is needed again

@@ -29,7 +29,6 @@ from augless.augmentation.augmenter import (
     Rewriter,
     Sample,
     Stop,
-    Stopped,
     changed,
     knobs,
     require,
@@ -37,6 +36,7 @@ from augless.augmentation.augmenter import (
 )
 from augless.augmentation.folders import Augmented
 from augless.data import workers
+from augless.errors import Stopped
 
 if TYPE_CHECKING:
     from augless import decoding

@@ -20,9 +20,9 @@ from augless.augmentation.augmenter import (
     Progress,
     SmallModel,
     Stop,
-    Stopped,
     require,
 )
+from augless.errors import Stopped
 from augless.knobs import Knobs, Within
 
 CORPUS = "corpus"

@@ -78,7 +78,7 @@ def augment(
             progress=progress,
         )
         if following.train_needs(resolved, place) is not None:
-            raise terminal.Stopped(stop.by)
+            raise terminal.stopped(stop.by)
         made = augmentation.augment(
             chosen.with_runs(following.homes(resolved, place)),
             corpus,
@@ -93,7 +93,7 @@ def augment(
             stop=stop,
         )
     if made is None:
-        raise terminal.Stopped(stop.by)
+        raise terminal.stopped(stop.by)
     values = {"folder": str(made.folder), **schemas.written(made.manifest)}
     terminal.result(as_json, values, lambda: summary(made, _command(made, recipe, resolved)))
 

@@ -75,7 +75,7 @@ def train(
         terminal.say(warning)
     if not finished:
         why = stop.by or f"{max_minutes:g} minutes"
-        raise terminal.Stopped(why, f", saved in {trained.folder}")
+        raise terminal.stopped(why, f", saved in {trained.folder}")
     result = trained.outcome()
     assert result is not None  # it is finished
     values = {"run": str(trained.folder), **dataclasses.asdict(result)}

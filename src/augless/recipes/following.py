@@ -20,6 +20,7 @@ import torch
 from numpy.typing import NDArray
 
 from augless import augmentation, corpora, data, decoding, metrics, models, runs, text, training
+from augless.errors import Stopped
 from augless.knobs import LARGEST_SEED, Among, Knobs, Within
 from augless.recipes import boards, memory, needing
 from augless.recipes.preparing import Preparation
@@ -141,7 +142,7 @@ def train(
 
     The run's folder is named after the recipe and a fingerprint of it and its corpus. What a recipe
     that augments needs is done first: if that is stopped, the run is that of the need, or there is
-    none yet and `augmentation.Stopped` is raised.
+    none yet and `errors.Stopped` is raised.
     """
     recipe, stop = resolved.recipe, place.stop
     deadline = time.monotonic() + 60 * max_minutes
@@ -158,7 +159,7 @@ def train(
             return before, False
         made = augment(resolved, place)
         if made is None:
-            raise augmentation.Stopped("stopped while pairs were made; the same command goes on")
+            raise Stopped("stopped while pairs were made; the same command goes on")
         needed = costs(resolved, made, place)
         enlarged = augmentation.Enlarged.of(recipe.corpus, made.folder, recipe.augment.w)
         prepared = prepare(resolved, place, enlarged)

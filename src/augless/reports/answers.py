@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from augless import metrics, trials
 from augless.reports import words
-from augless.reports.evidence import MARKS, WEAK, Evidence, Row, Study
+from augless.reports.evidence import MARKS, SMALL_SPREAD, Evidence, Row, Study
 from augless.reports.words import joined, probability
 
 COMMAND = "augless trial PLAN"  # where nobody knows what a trial was started by
@@ -263,7 +263,7 @@ def _caveats(study: Study, primary: str, where: str) -> Iterator[str]:
             "is only a part of the difference."
         )
     spread = ours.treatment.spread
-    if spread is not None and spread < WEAK:
+    if spread is not None and spread < SMALL_SPREAD:
         varied = f"weights of {primary} vary by {spread:.1%} of their mean"
         yield f"The treatment was weak{where}: {varied}."
     best, contrast = max(study.candidates, key=lambda pair: study.gain(pair[1].estimate))

@@ -17,7 +17,7 @@ Verdict = Literal["better", "worse", "open"]
 MARKS: dict[Verdict, str] = {"better": "▲", "worse": "▼", "open": ""}
 COLOURS = 8  # of the palette in chart.css
 # Choice: weights that vary by less than this share of their mean can hardly do anything.
-WEAK = 0.05
+SMALL_SPREAD = 0.05
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from augless import data, metrics, runs, storage
+from augless.errors import Busy, Stopped
 from augless.trials import facts, graph, records, state
 from augless.trials.layout import Layout
-from augless.trials.pool import GRACE, Stop, Stopped
+from augless.trials.pool import GRACE, Stop
 
 if TYPE_CHECKING:
     from augless import training
@@ -112,7 +113,7 @@ def train(order: Order, stop: Stop) -> None:
             place = order.place(stop)
             _, finished = following.train(order.job.resolved, place, folder=order.folder)
             break
-        except runs.Busy:  # the process of a killed trial may still be saving
+        except Busy:  # the process of a killed trial may still be saving
             if time.monotonic() > patience or stop():
                 raise
             time.sleep(0.2)
