@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from augless import corpora, schemas
 from augless.augmentation import draws
+from augless.corpora import Progress
 from augless.knobs import Knobs, Within
 
 if TYPE_CHECKING:  # brings torch, which augmenters without a model do without
@@ -25,7 +26,6 @@ if TYPE_CHECKING:  # brings torch, which augmenters without a model do without
 Side = Literal["source", "target", "both"]
 Move = tuple[int, int]
 """the side that is read and the side that is written: 0 is the source, 1 the target"""
-Progress = Callable[[str, int, int | None], None]
 Stop = Callable[[], bool]
 Languages = tuple[str, str]
 Wanted = Mapping[str, Any]

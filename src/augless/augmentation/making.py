@@ -25,7 +25,6 @@ from augless.augmentation.augmenter import (
     Augmenter,
     BadAugmentation,
     Context,
-    Progress,
     Rewriter,
     Sample,
     Stop,
@@ -35,6 +34,7 @@ from augless.augmentation.augmenter import (
     rewritten,
 )
 from augless.augmentation.folders import Augmented
+from augless.corpora import Progress
 from augless.data import workers
 from augless.errors import Stopped
 

@@ -21,7 +21,6 @@ from augless.augmentation.augmenter import (
     Line,
     Move,
     Notes,
-    Progress,
     Rewriter,
     Side,
     Stop,
@@ -29,6 +28,7 @@ from augless.augmentation.augmenter import (
     require,
     words,
 )
+from augless.corpora import Progress
 from augless.knobs import Within
 
 # Two logits so close may change places with the shape of a batch, because sums are then rounded

@@ -25,8 +25,9 @@ from scipy import stats
 from torch import Tensor
 
 from augless import data, decoding, losses, polar
-from augless.augmentation.augmenter import BadAugmentation, Progress
+from augless.augmentation.augmenter import BadAugmentation
 from augless.augmentation.folders import Augmented
+from augless.corpora import Progress
 
 Floats = NDArray[np.float64]
 Kind = Literal["input", "output"]

@@ -17,11 +17,11 @@ from augless.augmentation import draws, pretrained
 from augless.augmentation.augmenter import (
     BadAugmentation,
     Context,
-    Progress,
     SmallModel,
     Stop,
     require,
 )
+from augless.corpora import Progress
 from augless.errors import Stopped
 from augless.knobs import Knobs, Within
 

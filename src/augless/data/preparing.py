@@ -8,7 +8,7 @@ import json
 import os
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -17,13 +17,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from augless import corpora, storage, text
-from augless.corpora import reading
+from augless.corpora import Progress, reading
 from augless.data import store
 from augless.data.store import Prepared
 from augless.data.workers import Block, Workers, in_order, worker_processes
 from augless.knobs import Among, Knobs, Within
-
-Progress = Callable[[str, int, int | None], None]
 
 VERSION = 4  # of this procedure: another number prepares everything again
 

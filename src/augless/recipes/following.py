@@ -20,14 +20,13 @@ import torch
 from numpy.typing import NDArray
 
 from augless import augmentation, corpora, data, decoding, metrics, models, runs, text, training
+from augless.corpora import Progress
 from augless.errors import Stopped
 from augless.knobs import LARGEST_SEED, Among, Knobs, Within
 from augless.recipes import boards, memory, needing
 from augless.recipes.preparing import Preparation
 from augless.recipes.reading import BadRecipe, Resolved, changed, hint, nested, override, resolve
 from augless.recipes.validating import validation
-
-Progress = Callable[[str, int, int | None], None]
 
 AUGMENTED = "augmented"
 """folder of made pairs, below that of prepared corpora"""
