@@ -245,7 +245,7 @@ def test_degenerate_outputs_are_shown_and_never_called_better():
 
 def test_what_else_a_difference_may_be_is_said():
     faint = evidence.Treatment(spread=0.012, shares=(0.997, 0.003), clipped=0.8)
-    row = row_of("exponential", baseline=contrast(), besides=True, treatment=faint)
+    row = row_of("exponential", baseline=contrast(), differs_elsewhere=True, treatment=faint)
     notes = answered(row).notes
     assert notes[0].startswith("exponential differs from plain in more than its weights")
     assert notes[1] == "The treatment was weak: weights of exponential vary by 1.2% of their mean."

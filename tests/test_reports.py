@@ -265,7 +265,7 @@ def test_a_method_that_changes_more_than_weights_is_known_by_its_recipe(small):
     differing = {}
     for trial in (small.trial, dataclasses.replace(small.trial, entries=entries)):
         rows = gather(trial).studies[0].rows
-        differing[trial is small.trial] = [row.besides for row in rows]
+        differing[trial is small.trial] = [row.differs_elsewhere for row in rows]
     assert differing == {True: [False, False, False], False: [False, False, True]}
 
 

@@ -28,7 +28,7 @@ _UNITS = ((3 * 3600.0, 3600.0, "hours"), (180.0, 60.0, "minutes"), (0.0, 1.0, "s
 
 
 @dataclass(frozen=True, kw_only=True)
-class Known:
+class MethodCost:
     """What a method cost on a corpus, in numbers."""
 
     row: Row
@@ -44,7 +44,7 @@ class Known:
         return self.cost.total.seconds
 
 
-def known(evidence: Evidence, study: Study) -> list[Known]:
+def known(evidence: Evidence, study: Study) -> list[MethodCost]:
     """Return what methods cost on a corpus, those of which something is known."""
     costs, base = evidence.trial.costs, study.baseline
     spent = {
@@ -56,7 +56,7 @@ def known(evidence: Evidence, study: Study) -> list[Known]:
         times = total.seconds / plain.seconds if both and plain.seconds else None
         samples = total.samples / plain.samples if both and plain.samples else None
         if total.seconds:
-            listed.append(Known(row=row, cost=spent[row.method], times=times, samples=samples))
+            listed.append(MethodCost(row=row, cost=spent[row.method], times=times, samples=samples))
     return listed
 
 
@@ -93,7 +93,7 @@ def _seconds(value: float) -> str:
     return f"{value:,.0f}" if value >= 10 else f"{value:.1f}"
 
 
-def _legend(evidence: Evidence, study: Study, spent: Sequence[Known]) -> Iterator[str]:
+def _legend(evidence: Evidence, study: Study, spent: Sequence[MethodCost]) -> Iterator[str]:
     plan = evidence.plan
     over = f"of all {len(plan.seeds)} seeds together" if len(plan.seeds) > 1 else "of one seed"
     yield f"Seconds {over}, with all that a method needs, each piece of work counted once;"
@@ -132,7 +132,7 @@ def figure(evidence: Evidence, study: Study) -> list[charts.Panel]:
     ]
 
 
-def _point(study: Study, one: Known, place: float) -> charts.Series:
+def _point(study: Study, one: MethodCost, place: float) -> charts.Series:
     row, contrast = one.row, one.row.baseline
     mean, plain = row.mean or 0.0, study.baseline.mean or 0.0
     return charts.Series(

@@ -53,7 +53,7 @@ class Row(trials.Cell):
     """whether it gives samples weights of their own, or of their batch"""
     matched: bool
     """whether its control takes the weights of this very method"""
-    besides: bool
+    differs_elsewhere: bool
     """whether it differs from the baseline in more than its weights"""
     waiting: int
     """runs that are neither done nor failed"""
@@ -100,7 +100,7 @@ class Study:
         return metrics.near_zero(self.metric.name, row.mean)
 
     @property
-    def silent(self) -> bool:
+    def inconclusive(self) -> bool:
         """Whether all that is compared has learnt too little to be compared."""
         rows = [self.baseline, *(row for row, _ in self.candidates)]
         return all(map(self.near_zero, rows)) or all(row.faults for row in rows)
@@ -129,7 +129,7 @@ class Study:
 
     def verdict(self, contrast: trials.Contrast) -> Verdict:
         """Say whether a difference may be claimed, and in which direction."""
-        if not contrast.claimed or self.silent:
+        if not contrast.claimed or self.inconclusive:
             return "open"
         return "better" if self.gain(contrast.estimate) > 0 else "worse"
 
@@ -166,9 +166,9 @@ class Evidence:
         return [entry.record for entry in self.trial.entries if entry.record is not None]
 
     @property
-    def telling(self) -> Study:
+    def first_conclusive(self) -> Study:
         """The first corpus on which models have learnt enough to be compared, else the first."""
-        return next((study for study in self.studies if not study.silent), self.studies[0])
+        return next((study for study in self.studies if not study.inconclusive), self.studies[0])
 
     def study(self, corpus: str) -> Study:
         """Return what is known on a corpus."""
@@ -180,7 +180,7 @@ class Evidence:
 
     def verdict(self, contrast: trials.Contrast) -> Verdict:
         """Say whether a difference over all corpora may be claimed, and in which direction."""
-        return self.telling.verdict(contrast)
+        return self.first_conclusive.verdict(contrast)
 
 
 def gather(trial: trials.Trial) -> Evidence:
@@ -242,7 +242,7 @@ def _study(
             role=role(plan, method),
             weighs=any(record.weighted_term is not None for record in cell.records.values()),
             matched=plan.methods[cell.control_name or method].matches == method,
-            besides=_besides(cell.records.values(), plain.records.values()),
+            differs_elsewhere=_differ_elsewhere(cell.records.values(), plain.records.values()),
             waiting=len(plan.seeds) - len({*cell.records, *cell.failures}),
             treatment=treatment_of(list(cell.records.values())),
         )
@@ -257,7 +257,7 @@ def _study(
     )
 
 
-def _besides(ours: Iterable[trials.Record], theirs: Iterable[trials.Record]) -> bool:
+def _differ_elsewhere(ours: Iterable[trials.Record], theirs: Iterable[trials.Record]) -> bool:
     """Tell whether recipes differ in more than seeds and weightings."""
     first, other = (
         [(record.unweighted, [(t.loss, t.scale) for t in record.terms]) for record in records][:1]

@@ -177,7 +177,7 @@ def _values(evidence: Evidence, study: Study, row: Row) -> dict[str, Any]:
     }
 
 
-def _cost(spent: costs.Known | None) -> dict[str, Any] | None:
+def _cost(spent: costs.MethodCost | None) -> dict[str, Any] | None:
     if spent is None:
         return None
     parts = {part: dataclasses.asdict(getattr(spent.cost, part)) for part in _PARTS}
@@ -210,7 +210,7 @@ def _overall(evidence: Evidence, contrast: trials.Contrast | None) -> dict[str, 
     if contrast is None:
         return None
     likely = contrast.likely
-    return (_compared(evidence.telling, contrast) or {}) | {
+    return (_compared(evidence.first_conclusive, contrast) or {}) | {
         "corpora": contrast.corpora,
         "primary": contrast.primary,
         "random_effects": likely and vars(likely.mean) | {"between": likely.between},
