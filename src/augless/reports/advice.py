@@ -15,7 +15,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from augless.reports import answers, costs
-from augless.reports.evidence import Evidence, Verdict
+from augless.reports.cells import Verdict
+from augless.reports.evidence import Evidence
 from augless.reports.words import joined
 
 ROUGH = 1.1  # times as long as another that still count as equal

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 
 from augless import metrics, trials
 from augless.reports import words
-from augless.reports.evidence import MARKS, SMALL_SPREAD, Evidence, Row, Study
+from augless.reports.cells import MARKS
+from augless.reports.evidence import SMALL_SPREAD, Evidence, Row, Study
 from augless.reports.words import joined, probability
 
 COMMAND = "augless trial PLAN"  # where nobody knows what a trial was started by

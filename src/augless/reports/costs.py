@@ -8,8 +8,9 @@ from dataclasses import dataclass
 
 from augless import runs
 from augless.reports import charts, words
+from augless.reports.cells import Cell, Line, Table
 from augless.reports.evidence import Evidence, Row, Study
-from augless.reports.tables import Cell, Line, Table, noted
+from augless.reports.tables import noted
 from augless.trials import facts
 
 LONGEST = 100  # characters of the line for a terminal

@@ -5,16 +5,12 @@ from __future__ import annotations
 import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from augless import metrics, runs, trials
-
-if TYPE_CHECKING:
-    from augless.reports.tables import Table
+from augless.reports.cells import Table, Verdict
 
 Role = Literal["baseline", "control", "method"]
-Verdict = Literal["better", "worse", "open"]
-MARKS: dict[Verdict, str] = {"better": "▲", "worse": "▼", "open": ""}
 COLOURS = 8  # of the palette in chart.css
 # Choice: weights that vary by less than this share of their mean can hardly do anything.
 SMALL_SPREAD = 0.05

@@ -11,8 +11,9 @@ import numpy as np
 from augless import runs, trials
 from augless.recipes import BadRecipe, reading
 from augless.reports import charts, words
+from augless.reports.cells import MARKS
 from augless.reports.charts import Panel
-from augless.reports.evidence import COLOURS, MARKS, Evidence, Row, Study, metric_name
+from augless.reports.evidence import COLOURS, Evidence, Row, Study, metric_name
 from augless.trials import summary
 
 POINTS_SHOWN = 80  # points of a line: more cannot be seen
