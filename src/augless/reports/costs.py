@@ -145,7 +145,7 @@ def _point(study: Study, one: MethodCost, place: float) -> charts.Series:
         high=[plain + contrast.high] if contrast else (),
         form="point",
         claimed=contrast is not None and study.verdict(contrast) != "open",
-        said=f"{row.method}: {mean:.2f} {study.unit}, {duration(one.seconds)}",
+        said=f"{row.method}: {mean:.2f} {study.unit}, {words.short_duration(one.seconds)}",
     )
 
 
@@ -196,18 +196,11 @@ def line(evidence: Evidence) -> str:
         return ""
     others = {m: s / spent[plain] for m, s in spent.items() if m != plain and s}
     listed = [f"{m} {times(ratio)}\N{MULTIPLICATION SIGN}" for m, ratio in others.items()]
-    start = f"Time with all that it needs: {plain} {duration(spent[plain])}"
+    start = f"Time with all that it needs: {plain} {words.short_duration(spent[plain])}"
     if len(start) + len(", ".join(listed)) < LONGEST or len(others) < 2:
         return f"{', '.join([start, *listed])}."
     ends = sorted(zip(others.values(), listed, strict=True))
     return f"{start}, others from {ends[0][1]} to {ends[-1][1]}."
-
-
-def duration(seconds: float) -> str:
-    """Write a time in short."""
-    if seconds < 180:
-        return f"{seconds:.0f} s" if seconds >= 10 else f"{seconds:.1f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 3 * 3600 else f"{seconds / 3600:.1f} h"
 
 
 def times(ratio: float) -> str:

@@ -70,6 +70,13 @@ def duration(seconds: float) -> str:
     return f"{minutes:.0f} minutes" if minutes < 90 else f"{minutes / 60:.1f} hours"
 
 
+def short_duration(seconds: float) -> str:
+    """Write a time in short."""
+    if seconds < 180:
+        return f"{seconds:.0f} s" if seconds >= 10 else f"{seconds:.1f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 3 * 3600 else f"{seconds / 3600:.1f} h"
+
+
 def joined(parts: Sequence[str]) -> str:
     """Return a list as one reads it out."""
     return " and ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)
