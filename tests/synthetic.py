@@ -331,7 +331,7 @@ def row_of(
     done=3,
     weighs=True,
     matched=True,
-    besides=False,
+    differs_elsewhere=False,
     treatment=None,
     **changes,
 ):
@@ -357,7 +357,7 @@ def row_of(
         **vars(dataclasses.replace(cell, **changes)),
         weighs=weighs,
         matched=matched,
-        besides=besides,
+        differs_elsewhere=differs_elsewhere,
         waiting=3 - done - len(failures or {}),
         treatment=treatment or evidence.Treatment(),
     )

@@ -75,11 +75,11 @@ def test_the_sentence_says_no_more_than_the_numbers_and_has_none(row, sentence):
 
 
 def test_the_numbers_follow_the_sentence():
-    row = row_of("exponential", baseline=contrast(), control=contrast(-0.1, **OPEN))
+    row = row_of("exponential", baseline=contrast(primary=True), control=contrast(-0.1, **OPEN))
     needed = {"toy": trials.SeedsNeeded(effect=0.5, seeds=14)}
     assert answered(row, needed=needed).numbers == (
         f"{MEASURED} against plain (3 seeds, by a two-way model of methods and seeds).",
-        f"{MINUS}0.1 BLEU (95 % interval {MINUS}0.6 to +0.4, p = 0.60) against matched.",
+        f"{MINUS}0.1 BLEU (95 % interval {MINUS}0.6 to +0.4, corrected p = 0.60) against matched.",
         "Minimum detectable effect: 0.6 BLEU, which 4 such trials of 5 would find. "
         "To see 0.5 BLEU, 14 seeds would be needed.",
     )
@@ -89,7 +89,7 @@ def test_the_numbers_follow_the_sentence():
         .numbers[-1]
         .endswith("No number of seeds would show 0.5 BLEU: the test set is too small.")
     )
-    alone = row_of("exponential", baseline=contrast(seeds=(0.8,)), done=1)
+    alone = row_of("exponential", baseline=contrast(seeds=(0.8,), primary=True), done=1)
     assert answered(alone).numbers == (
         f"The one model of exponential is {MEASURED} from that of plain, over sentences alone: "
         "other seeds would give other models.",
@@ -122,7 +122,7 @@ def test_the_answer_is_about_the_primary_method_whoever_else_is_better():
     answer = answered(other, ours, rival)
     assert answer.method == "exponential"
     assert answer.sentence == "exponential is not shown to differ from plain."
-    said = "95 % interval +1.0 to +2.0, p = 0.01"
+    said = "95 % interval +1.0 to +2.0, corrected p = 0.01"
     assert f"plain is beaten by wd, +1.5 BLEU ({said}); it weighs no samples." in answer.notes
     assert any(note.startswith("plain is better than linear, ") for note in answer.notes)
     assert answered(other, ours, primary="linear").sentence == "linear is worse than plain."
@@ -159,9 +159,10 @@ def test_the_answer_on_several_corpora_is_about_their_mean():
         f"+0.8 BLEU (95 % interval {MINUS}0.4 to +2.0) on corpora like these, by random effects: "
         "true effects vary by 0.4 between corpora."
     )
+    interval = f"95 % interval {MINUS}0.6 to +0.4"
     assert said.by_corpus == (
-        f"exponential on 0: {MEASURED} ▲.",
-        f"exponential on 1: {MINUS}0.1 BLEU (95 % interval {MINUS}0.6 to +0.4, p = 0.60).",
+        f"exponential on 0: {MEASURED.replace('p =', 'corrected p =')} ▲.",
+        f"exponential on 1: {MINUS}0.1 BLEU ({interval}, corrected p = 0.60).",
         "exponential on 2: no sentence differs in its score.",
     )
 
@@ -244,7 +245,7 @@ def test_degenerate_outputs_are_shown_and_never_called_better():
 
 def test_what_else_a_difference_may_be_is_said():
     faint = evidence.Treatment(spread=0.012, shares=(0.997, 0.003), clipped=0.8)
-    row = row_of("exponential", baseline=contrast(), besides=True, treatment=faint)
+    row = row_of("exponential", baseline=contrast(), differs_elsewhere=True, treatment=faint)
     notes = answered(row).notes
     assert notes[0].startswith("exponential differs from plain in more than its weights")
     assert notes[1] == "The treatment was weak: weights of exponential vary by 1.2% of their mean."
@@ -271,7 +272,8 @@ def test_more_seeds_are_suggested_where_they_would_show_something():
 
 
 def test_no_rounding_crosses_the_level_or_makes_something_nothing():
-    shown = [words.probability(p) for p in (0.0496, 0.0504, 0.05, 0.04, 0.049999, 0.0004, 0.3)]
+    known = (0.0496, 0.0504, 0.05, 0.04, 0.049999, 0.0004, 0.3)
+    shown = [words.probability(contrast(p=p, primary=True)) for p in known]
     values = ["= 0.0496", "= 0.0504", "= 0.05", "= 0.04", "= 0.049999", "< 0.001", "= 0.30"]
     assert shown == [f"p {value}" for value in values]
     study = study_of(row_of("linear"))

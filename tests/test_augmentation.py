@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import augless
 import tiny
-from augless import augmentation, corpora, data, decoding, runs, text
+from augless import augmentation, corpora, data, decoding, errors, text
 from augless.augmentation import AUGMENTERS, BadAugmentation, Enlarged, Reversed, making
 from augless.augmentation.augmenter import Context, Line, changed, chosen, words
 from augless.cli.augmenting import summary
@@ -99,9 +99,9 @@ def test_a_folder_holds_the_originals_the_made_pairs_and_the_other_splits(name, 
     assert [(row["de"], row["en"], row["weight"]) for row in originals] == [
         (pair.source, pair.target, 1.0) for pair in pairs
     ]
-    counts = augmented.manifest["pairs"]
-    assert len(rewritten) == counts["made"] and counts["made"] + counts["left_out"] == 70
-    assert counts["made"] > 0
+    counts = augmented.manifest.pairs
+    assert len(rewritten) == counts.made and counts.made + counts.left_out == 70
+    assert counts.made > 0
     for row in rewritten:
         assert row["weight"] == 0.5 and row["copy"] == 1
         assert row["en"] == pairs[row["of"]].target  # only the source is rewritten
@@ -109,8 +109,8 @@ def test_a_folder_holds_the_originals_the_made_pairs_and_the_other_splits(name, 
         assert [(row["de"], row["en"]) for row in rows(augmented.folder, split)] == [
             (pair.source, pair.target) for pair in TOY.pairs(split)
         ]
-    assert len(augmented.manifest["samples"]) == min(10, counts["made"])
-    assert 0 < augmented.manifest["words"]["share"] <= 1
+    assert len(augmented.manifest.samples) == min(10, counts.made)
+    assert 0 < augmented.manifest.words.share <= 1
     plain = (augmented.folder / "made.de").read_text("utf-8").split("\n")[:-1]
     assert plain == [row["de"] for row in rewritten]
 
@@ -144,7 +144,7 @@ def test_a_rate_of_0_is_the_identity(name, side, made, tmp_path):
     augmented = augment(replace(made[name], rate=0.0, copies=2, side=side), tmp_path / "out")
     pairs = list(TOY.pairs("train"))
     rewritten = [row for row in rows(augmented.folder) if "of" in row]
-    assert len(rewritten) == 140 and augmented.manifest["words"]["changed"] == 0
+    assert len(rewritten) == 140 and augmented.manifest.words.changed == 0
     for row in rewritten:
         assert (row["de"], row["en"]) == (pairs[row["of"]].source, pairs[row["of"]].target)
 
@@ -310,7 +310,7 @@ def test_an_empty_folder_is_filled(made, tmp_path):
 
 def test_two_processes_do_not_make_one_folder_at_once(made, tmp_path):
     def again():
-        with pytest.raises(runs.Busy, match="another process"):
+        with pytest.raises(errors.Busy, match="another process"):
             augment(made["word-edits"], tmp_path / "out")
         return True
 
@@ -362,7 +362,7 @@ def test_an_enlarged_corpus_trains_on_both_at_a_weight_and_learns_words_of_the_o
     settings = data.Settings(vocabulary=text.Words(min_count=1))
     plain, both = (data.prepare(c, settings, tmp_path / "data", name="x") for c in (listed, larger))
     assert [c.fingerprint for c in plain.codecs] == [c.fingerprint for c in both.codecs]
-    assert both.manifest["splits"] == {"train": 6, "valid": 1}
+    assert both.manifest.splits == {"train": 6, "valid": 1}
     other = Enlarged.of(listed, made.folder, w=0.5)
     assert larger.fingerprint() != other.fingerprint() != listed.fingerprint()
 

@@ -15,7 +15,7 @@ from dataclasses import replace
 import pytest
 
 from augless import corpora, errors
-from augless.augmentation import AUGMENTERS, BadAugmentation, augment, endpoint, making
+from augless.augmentation import AUGMENTERS, BadAugmentation, augment, endpoint, folders, making
 from chat_server import answer, serving
 from support import until
 
@@ -39,7 +39,7 @@ def test_every_pair_is_asked_for_once_and_answers_become_sources(tmp_path):
         assert 1 <= server.most <= 3 and {*server.keys} == {None}
         body = json.loads(server.seen[0])
         assert body["model"] == "m" and body["temperature"] == 0.7 and body["max_tokens"] > 0
-    assert augmented.manifest["requests"] == 12
+    assert augmented.manifest.requests == 12
     pairs = list(TOY.pairs("train"))
     for text, pair in zip(made(augmented), pairs, strict=True):
         assert text.startswith(f"neu: {pair.source} ")
@@ -112,7 +112,7 @@ MISBEHAVIOUR = {
 def test_a_failure_that_may_pass_is_tried_again(how, tmp_path):
     with serving(flaky(MISBEHAVIOUR[how], times=2)) as server:
         augmented = augment(paraphrase(server), TOY, tmp_path / "out")
-        assert len(server.seen) == 36 == augmented.manifest["requests"]
+        assert len(server.seen) == 36 == augmented.manifest.requests
     assert len(made(augmented)) == 12
 
 
@@ -204,7 +204,7 @@ def test_the_limit_holds_over_failures_and_restarts(tmp_path):
                 augment(paraphrase(server, limit=9), TOY, tmp_path / "out")
             assert len(server.seen) == 9
         augmented = augment(paraphrase(server, limit=100), TOY, tmp_path / "out")
-        assert len(server.seen) == 24 == augmented.manifest["requests"]
+        assert len(server.seen) == 24 == augmented.manifest.requests
 
 
 def test_a_killed_job_pays_for_nothing_twice(tmp_path):
@@ -329,7 +329,7 @@ def test_empty_and_cut_answers_are_left_out_and_counted(tmp_path):
 
     with serving(behave) as server:
         augmented = augment(paraphrase(server), TOY, tmp_path / "out")
-    assert augmented.manifest["pairs"] == {"original": 12, "made": 0, "left_out": 12}
+    assert augmented.manifest.pairs == folders.Pairs(12, 0, 12)
 
 
 def test_a_file_that_holds_no_answers_is_left_alone(tmp_path):
@@ -347,7 +347,7 @@ def test_processes_share_the_limit_and_the_answers(tmp_path, monkeypatch):
         two = augment(paraphrase(server), TOY, tmp_path / "two", cache=tmp_path / "b", workers=2)
         assert len(server.seen) == 24
     assert (one.folder / "made.de").read_bytes() == (two.folder / "made.de").read_bytes()
-    assert two.manifest["requests"] == 12
+    assert two.manifest.requests == 12
 
 
 def test_one_failure_ends_the_others_at_once(tmp_path):

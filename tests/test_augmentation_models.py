@@ -215,8 +215,8 @@ def test_a_model_trained_on_the_corpus_learns_and_serves_both_sides(tmp_path):
     corpus = Listed(train=(*train, ("das Boot ist alt", "the boat is old")) * 2)
     lm = AUGMENTERS["masked-lm"](side="both", top_k=1, small=replace(TINY, steps=120, rate=5e-3))
     augmented = augment(lm, corpus, tmp_path / "out")
-    report = augmented.manifest["small_model"]
-    assert report["last_accuracy"] > 0.5 and report["steps"] == 120
+    report = augmented.manifest.small_model
+    assert report.last_accuracy > 0.5 and report.steps == 120
     pairs = list(corpus.pairs("train"))
     made = [row for row in augmented.rows() if "of" in row]
     for row in made:
@@ -386,8 +386,8 @@ def test_monolingual_targets_become_pairs_too(reverse, tmp_path):
     augmenter = AUGMENTERS["back-translation"](run=reverse, mono=tmp_path / "mono.en", w=0.5)
     augmented = augment(augmenter, TOY, tmp_path / "out", writer=augless.load)
     lone = [row for row in augmented.rows() if "of" in row and row["of"] is None]
-    counts = augmented.manifest["pairs"]
-    assert counts["made"] + counts["left_out"] == 62
+    counts = augmented.manifest.pairs
+    assert counts.made + counts.left_out == 62
     assert {row["en"] for row in lone} <= {"The man sees a house.", "The dog sleeps."} and lone
     assert all(row["weight"] == 0.5 for row in lone)
     with pytest.raises(corpora.BadData, match="no such file"):
@@ -542,7 +542,7 @@ def test_the_manifest_names_no_place_of_this_machine_in_its_texts(berts, tmp_pat
     augmented = augment(
         AUGMENTERS["masked-lm"](model=str(berts["wordpiece"])), TOY, tmp_path / "out"
     )
-    assert augmented.manifest["named"] == {"model": berts["wordpiece"].name}
+    assert augmented.manifest.named == {"model": berts["wordpiece"].name}
     said = json.dumps(augmented.manifest)
     assert not re.search(re.escape(str(tmp_path)), said)
     assert not re.search(re.escape(str(berts["wordpiece"].parent)), said)

@@ -6,7 +6,7 @@ import json
 import pytest
 
 import augless
-from augless import augmentation, data, recipes, runs
+from augless import augmentation, data, errors, recipes, runs
 from augless.recipes import following, needing
 
 SMALL = (
@@ -226,7 +226,7 @@ def test_stopped_anywhere_it_goes_on_to_the_same_bits(back, tmp_path, monkeypatc
         try:
             again, finished = train(resolved, tmp_path, stop=lambda c=calls: next(c, None) is None)
             ended.add(again.folder.name.rpartition("-")[0])
-        except augmentation.Stopped:
+        except errors.Stopped:
             ended.add("pairs")
         if finished:
             break
@@ -264,7 +264,7 @@ def test_a_masked_language_model_is_trained_on_the_corpus_first(tmp_path):
     run, finished = train(load("augment=masked-lm", *small, "training.epochs=1"), tmp_path)
     assert finished
     assert run.result["needed"]["small model"]["samples"] >= 30
-    assert opened(run, tmp_path).manifest["splits"]["train"] == 120
+    assert opened(run, tmp_path).manifest.splits["train"] == 120
 
 
 # What is refused, before any work

@@ -8,7 +8,7 @@ import re
 import pytest
 
 from augless import reports
-from augless.reports import advice, charts, costs
+from augless.reports import advice, charts, costs, words
 from augless.runs import Spent
 from augless.trials.facts import Cost
 from synthetic import (
@@ -126,7 +126,7 @@ def test_the_terminal_has_the_times_in_a_line(gathered_trial):
     ("seconds", "said"), [(4.25, "4.2 s"), (90, "90 s"), (600, "10 min"), (36_000, "10.0 h")]
 )
 def test_times_are_written_as_one_says_them(seconds, said):
-    assert costs.duration(seconds) == said
+    assert words.short_duration(seconds) == said
 
 
 def test_names_from_outside_are_text_in_costs_and_advice_too(tmp_path):

@@ -93,7 +93,7 @@ def test_files_whose_names_are_no_text_are_prepared(tmp_path):
     corpus = corpora.CORPORA["files"](train=train, languages=("de", "en"))
     settings = data.Settings(vocabulary=text.Subwords(size=60))
     made = data.prepare(corpus, settings, tmp_path / "data", name="mine")
-    assert [one["name"] for one in made.manifest["inputs"]] == ["train\ufffd.de", "train\ufffd.en"]
+    assert [one.name for one in made.manifest.inputs] == ["train\ufffd.de", "train\ufffd.en"]
     assert data.prepare(corpus, settings, tmp_path / "data", name="mine").folder == made.folder
 
 
@@ -148,7 +148,7 @@ def test_words_that_are_cut_are_counted_in_the_statistics(tmp_path):
     corpus = corpora.CORPORA["files"](path=tmp_path, languages=("de", "en"))
     settings = data.Settings(vocabulary=text.Subwords(size=60))
     prepared = data.prepare(corpus, settings, tmp_path / "data", name="mine")
-    assert prepared.manifest["statistics"]["train"]["cut_words"] == 2
+    assert prepared.manifest.statistics["train"].cut_words == 2
     assert "2 words of more than 255 characters were cut" in preparing_verb.summary(prepared)
 
 
@@ -237,8 +237,8 @@ def test_inputs_are_named_with_their_checksums(tmp_path):
         (tmp_path / name).write_text("ein Haus\n" * 50)
     corpus = corpora.CORPORA["files"](path=tmp_path, languages=("de", "en"))
     store = data.prepare(corpus, SMALL, tmp_path / "out", name="own")
-    assert [entry["name"] for entry in store.manifest["inputs"]] == ["train.de", "train.en"]
-    assert {entry["bytes"] for entry in store.manifest["inputs"]} == {450}
+    assert [entry.name for entry in store.manifest.inputs] == ["train.de", "train.en"]
+    assert {entry.bytes for entry in store.manifest.inputs} == {450}
 
 
 def test_what_fails_while_preparing_leaves_nothing(tmp_path):
@@ -280,9 +280,9 @@ def test_filters_drop_a_pair_on_both_sides_and_say_why(tmp_path):
         for i in range(len(train))
     ]
     assert kept == [["eins zwei drei", "one two three"], ["eins zwei", "one two"]]
-    statistics = store.manifest["statistics"]["train"]
-    assert statistics["read"] == 8 and statistics["pairs"] == 2 and statistics["shared"] == 1
-    assert statistics["dropped"] == {"too short": 2, "too long": 1, "shared": 1, "duplicate": 2}
+    statistics = store.manifest.statistics["train"]
+    assert statistics.read == 8 and statistics.pairs == 2 and statistics.shared == 1
+    assert statistics.dropped == {"too short": 2, "too long": 1, "shared": 1, "duplicate": 2}
     # the vocabulary was learnt from what stayed
     assert sorted(store.codecs[0].vocabulary.pieces) == [
         word + " " for word in ("drei", "eins", "one", "three", "two", "zwei")
@@ -293,12 +293,12 @@ def test_filters_drop_a_pair_on_both_sides_and_say_why(tmp_path):
 def test_the_ratio_is_of_the_longer_side(tmp_path):
     corpus = Listed(train=(("a b c", "a"), ("a", "a b c"), ("a b", "a b c")))
     store = prepared(tmp_path, corpus, filters=data.Filters(ratio=1.5))
-    assert store.manifest["statistics"]["train"]["dropped"] == {"ratio": 2}
+    assert store.manifest.statistics["train"].dropped == {"ratio": 2}
 
 
 def test_shared_pairs_are_counted_even_if_they_stay(tmp_path):
     store = prepared(tmp_path, FILTERED)
-    assert store.manifest["statistics"]["train"]["shared"] == 1
+    assert store.manifest.statistics["train"].shared == 1
     assert len(store.pairs("train")) == 8
 
 
@@ -307,9 +307,9 @@ def test_a_side_of_invisible_characters_is_as_good_as_empty(tmp_path):
     corpus = Listed(train=(("ein Haus", "a house"), invisible), valid=(("ein", "a"), invisible))
     store = prepared(tmp_path, corpus)
     for split, reason in (("train", "too short"), ("valid", "empty")):
-        statistics = store.manifest["statistics"][split]
-        assert (statistics["read"], statistics["pairs"]) == (2, 1)
-        assert statistics["dropped"] == {reason: 1}
+        statistics = store.manifest.statistics[split]
+        assert (statistics.read, statistics.pairs) == (2, 1)
+        assert statistics.dropped == {reason: 1}
         assert store.pairs(split).source.lengths.min() > 0
 
 
@@ -320,9 +320,9 @@ def test_pairs_that_the_reader_drops_as_empty_are_counted_for_every_split(tmp_pa
     corpus = corpora.CORPORA["files"](path=tmp_path, languages=("de", "en"), empty="drop")
     store = data.prepare(corpus, SMALL, tmp_path / "out", name="own")
     for split, dropped in (("train", {"empty": 3}), ("valid", {"empty": 2}), ("test", {})):
-        statistics = store.manifest["statistics"][split]
-        assert statistics["dropped"] == dropped
-        assert (statistics["pairs"], statistics["read"]) == (5, 5 + sum(dropped.values()))
+        statistics = store.manifest.statistics[split]
+        assert statistics.dropped == dropped
+        assert (statistics.pairs, statistics.read) == (5, 5 + sum(dropped.values()))
 
 
 @pytest.mark.parametrize("workers", [1, 2])
@@ -358,8 +358,8 @@ def test_statistics_count_lengths_and_unknown_words(tmp_path):
     corpus = Listed(train=(("a a b", "x"), ("a a", "x")))
     words = text.Words(size=100, min_count=2)
     store = prepared(tmp_path, corpus, vocabulary=words, joint=False)
-    source = store.manifest["statistics"]["train"]["source"]
-    assert source == {"tokens": 5, "unknown": 0.2, "lengths": {"2": 1, "3": 1}}
+    source = store.manifest.statistics["train"].source
+    assert source == data.store.Side(tokens=5, unknown=0.2, lengths={"2": 1, "3": 1})
 
 
 def test_weights_of_pairs_are_kept(tmp_path):
@@ -563,9 +563,9 @@ def prepare_fuzzed(case, folder):
     assert stay is not None, "a corpus with a fault was taken"
     store.verify()
     for split, pairs in stay.items():
-        numbers, stored = store.manifest["statistics"][split], store.pairs(split)
-        assert len(stored.source) == len(stored.target) == len(pairs) == numbers["pairs"]
-        assert numbers["read"] == len(truth[split]) == len(pairs) + sum(numbers["dropped"].values())
+        numbers, stored = store.manifest.statistics[split], store.pairs(split)
+        assert len(stored.source) == len(stored.target) == len(pairs) == numbers.pairs
+        assert numbers.read == len(truth[split]) == len(pairs) + sum(numbers.dropped.values())
         for number, (side, codec) in enumerate(
             zip((stored.source, stored.target), store.codecs, strict=True)
         ):
@@ -608,7 +608,7 @@ def test_most_fuzzed_corpora_are_good_and_some_are_not():
     [(4, "uint8"), (256, "uint8"), (257, "uint16"), (65_536, "uint16"), (65_537, "uint32")],
 )
 def test_ids_are_stored_in_the_smallest_type_that_fits(vocabulary, name):
-    assert data.store.smallest_type(vocabulary).name == name
+    assert data.store.smallest_type(vocabulary) == name
 
 
 def test_a_damaged_store_is_refused(tmp_path):

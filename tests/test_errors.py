@@ -21,7 +21,7 @@ from augless.errors import Failure
         (runs.Changed("x"), 4),
         (trials.BadRecord("x"), 4),
         (FileNotFoundError("x"), 5),
-        (runs.Busy("x"), 6),
+        (errors.Busy("x"), 6),
         (training.NotFinite("x"), 7),
         (KeyError("x"), 1),
         (ValueError("x"), 1),

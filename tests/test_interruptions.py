@@ -10,7 +10,7 @@ import pytest
 import torch._dynamo  # noqa: F401  # an optimiser loads it; here, before any fork
 
 import small_runs as quick
-from augless import runs
+from augless import errors, runs
 
 CASES = {
     "law": {"terms": quick.OBJECTIVES["law"], "optimizer": quick.OPTIMIZERS["sgd"]},
@@ -123,7 +123,7 @@ def test_at_most_an_interval_of_work_is_lost(tmp_path):
 
 def test_a_second_process_is_told_that_the_run_is_busy(tmp_path):
     run = quick.new_run(tmp_path / "run")
-    with run.lock(), pytest.raises(runs.Busy, match=f"process {os.getpid()}"):
+    with run.lock(), pytest.raises(errors.Busy, match=f"process {os.getpid()}"):
         quick.fit(quick.new_run(tmp_path / "run"), quick.trainer())
 
 

@@ -147,6 +147,11 @@ def test_a_signature_is_the_same_each_time_and_changes_with_every_knob(name):
         assert kind(**{knob.name: value}).signature() != kind().signature()
 
 
+def test_no_two_metrics_have_the_same_title():
+    titles = [kind.title or name for name, kind in metrics.METRICS.items()]
+    assert len({*titles}) == len(titles)
+
+
 def test_signatures_say_how_text_is_cut_and_counted():
     signatures = {name: kind().signature(2) for name, kind in metrics.METRICS.items()}
     for name in ("bleu-tokenised", "precision-1", "precision-2", "distinct-1", "distinct-2"):

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from augless import corpora
+from augless import corpora, errors
 from augless.errors import Failure
 from augless.trials import pool
 
@@ -38,7 +38,7 @@ class Task:
             while not stop():
                 time.sleep(0.02)
             self.log.with_name("saved").touch()
-            raise pool.Stopped("saved")
+            raise errors.Stopped("saved")
         return os.getpid(), torch.get_num_threads(), str(Path.cwd())
 
 

@@ -265,7 +265,7 @@ def test_a_method_that_changes_more_than_weights_is_known_by_its_recipe(small):
     differing = {}
     for trial in (small.trial, dataclasses.replace(small.trial, entries=entries)):
         rows = gather(trial).studies[0].rows
-        differing[trial is small.trial] = [row.besides for row in rows]
+        differing[trial is small.trial] = [row.differs_elsewhere for row in rows]
     assert differing == {True: [False, False, False], False: [False, False, True]}
 
 
@@ -379,7 +379,7 @@ def test_every_format_has_what_the_page_has(small, trial, gathered):
     assert float(row["corrected_p_control"]) == contrasts.control.corrected_p
     assert float(row["low_baseline"]) == contrasts.baseline.low
     assert row["tuning_seconds"] == "300.0"
-    chance = f"{answers.probability(contrasts.baseline.corrected_p)})"
+    chance = f"{answers.probability(contrasts.baseline)})"
     for text in (reports.markdown(gathered), reports.latex(gathered), reports.text(gathered)):
         plain = " ".join(text.replace(r"\textless{}", "<").replace("\\<", "<").split())
         assert "Against plain: matched (" in plain and chance in plain
@@ -611,7 +611,7 @@ def test_the_page_says_how_to_repeat_all_of_it(trial, tmp_path):
 def test_a_watched_test_set_is_not_called_tested_once(trial, gathered, tmp_path):
     def watched(record):
         history = [
-            dataclasses.replace(e, scores={**e.scores, "test bleu": 1.0}) if e.scores else e
+            dataclasses.replace(e, watched={"test": {"bleu": 1.0}}) if e.scores else e
             for e in record.history
         ]
         return dataclasses.replace(record, history=tuple(history))

@@ -24,7 +24,7 @@ from unittest import mock
 import pytest
 import torch
 
-from augless import runs, storage, text
+from augless import errors, runs, schemas, storage, text
 
 RECIPE = {"model.name": "lstm", "seed": 1, "terms.0.weighting.radius": 1.0, "corpus.path": "täx"}
 WORDS = text.Tokeniser(language="en", kind="joined", lowercase=False)
@@ -293,7 +293,7 @@ def child(action):
     try:
         action()
         code = 0
-    except runs.Busy as error:
+    except errors.Busy as error:
         code = 6 if "process" in str(error) else 71
     finally:
         os._exit(code)
@@ -311,11 +311,11 @@ def hold(folder, signal_to):
 
 def test_the_second_process_is_told_who_holds_the_run(run):
     with run.lock():
-        with pytest.raises(runs.Busy, match=f"in use by process {os.getpid()} on .* since "):
+        with pytest.raises(errors.Busy, match=f"in use by process {os.getpid()} on .* since "):
             runs.Run.open(run.folder).lock().__enter__()
         assert ended(child(lambda: runs.Run.open(run.folder).lock().__enter__())) == 6
-    with run.lock(), pytest.raises(runs.Busy), run.lock():  # the first is not let go by the second
-        pass
+    with run.lock(), pytest.raises(errors.Busy), run.lock():
+        pass  # the first is not let go by the second
     assert ended(child(lambda: runs.Run.open(run.folder).lock().__enter__())) == 0
 
 
@@ -323,7 +323,7 @@ def test_a_killed_process_lets_go_of_the_run(run):
     ready, signal_to = os.pipe()
     process = child(lambda: hold(run.folder, signal_to))
     assert os.read(ready, 4) == b"held"
-    with pytest.raises(runs.Busy, match=f"process {process}"), run.lock():
+    with pytest.raises(errors.Busy, match=f"process {process}"), run.lock():
         pass
     os.kill(process, signal.SIGKILL)
     assert ended(process) == -signal.SIGKILL
@@ -646,6 +646,12 @@ def test_records_of_earlier_and_later_versions_are_read(run):
     path = run.folder / "metrics.jsonl"
     path.write_bytes(path.read_bytes() + b'{"kind": "epoch", "step": 30, "newer": [{}]}\n')
     assert run.metrics()[-1] == runs.Logged(kind="epoch", step=30)
+
+
+def test_watched_scores_of_older_runs_are_read():
+    written = b'{"kind": "epoch", "step": 9, "scores": {"loss": 1.0, "test bleu": 2.0}}'
+    logged = schemas.parsed(runs.Logged, written)
+    assert (logged.scores, logged.watched) == ({"loss": 1.0}, {"test": {"bleu": 2.0}})
 
 
 @pytest.mark.parametrize(

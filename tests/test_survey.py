@@ -16,7 +16,7 @@ import sys
 import pytest
 from scipy import stats
 
-from augless import cli, survey
+from augless import cli, errors, survey
 from augless.survey import designing, pages, ratings, store
 from augless.survey.folder import RATINGS, RETURNED, SURVEY, TOKENS
 from rated import answer_all, lines, made, planned
@@ -274,7 +274,7 @@ def test_a_survey_is_served_once_at_a_time(tmp_path):
     made_survey = made(tmp_path / "s")
     with (
         made_survey.lock(),
-        pytest.raises(survey.Busy, match="another process"),
+        pytest.raises(errors.Busy, match="another process"),
         made_survey.lock(),
     ):
         pass

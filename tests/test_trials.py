@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from augless import corpora, metrics, runs, storage, trials
+from augless import corpora, errors, metrics, runs, storage, trials
 from augless.recipes import following, reading
 from augless.trials import graph, layout, plans, records, spelling, summary, work
 from augless.trials.layout import Layout
@@ -398,7 +398,7 @@ def test_two_trials_do_not_share_a_folder_at_once(tmp_path, monkeypatch):
     monkeypatch.setattr(layout, "PATIENCE", 0.1)
     plan, root = load(tmp_path), tmp_path / "root"
     with Layout(root).alone():
-        with pytest.raises(runs.Busy, match="in use by another trial"):
+        with pytest.raises(errors.Busy, match="in use by another trial"):
             trials.run(plan, root=root)
         assert root.exists()
     assert not root.exists()  # as nothing came of it

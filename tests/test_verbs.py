@@ -518,13 +518,15 @@ def test_a_model_is_chosen_by_any_metric_of_its_loss(tmp_path, run):
 def test_a_split_that_is_watched_is_scored_at_every_validation(tmp_path, run):
     done = run("train", "toy-de-en", *SMALL, "training.watch=test", "--run", "run", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    scores = runs.Run.open(tmp_path / "run").metrics()[-1].scores
-    assert list(scores) == ["loss", "perplexity", "test loss"]
+    assert "; test: loss " in done.stderr
+    logged = runs.Run.open(tmp_path / "run").metrics()[-1]
+    assert [*logged.scores] == [*logged.watched["test"]] == ["loss", "perplexity"]
+    assert logged.scores != logged.watched["test"]
     bleu = ("training.metric=bleu", "training.watch=test")
     done = run("train", "toy-de-en", *SMALL, *bleu, "--run", "bleu", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    scores = runs.Run.open(tmp_path / "bleu").metrics()[-1].scores
-    assert list(scores) == ["loss", "perplexity", "bleu", "test bleu"]
+    logged = runs.Run.open(tmp_path / "bleu").metrics()[-1]
+    assert [*logged.scores] == [*logged.watched["test"]] == ["loss", "perplexity", "bleu"]
     done = run("train", "toy-de-en", *SMALL, "training.watch=tset", cwd=tmp_path)
     assert done.returncode == 2 and "it can be test" in done.stderr
 

@@ -277,7 +277,7 @@ class Text:
     """Whether the line was longer than `max_source`."""
 
 
-Progress = Callable[[int], object]
+LinesDone = Callable[[int], object]
 """Called with how many more lines are done."""
 
 
@@ -288,7 +288,7 @@ def generate(
     *,
     search: Search,
     batching: Batching | None = None,
-    progress: Progress | None = None,
+    progress: LinesDone | None = None,
     places: Sequence[int] | None = None,
 ) -> Iterator[list[Text]]:
     """Write what the model answers to each line: texts, the best first, in the order of the lines.
@@ -309,7 +309,7 @@ def _windows(
     lines: Iterator[str],
     search: Search,
     batching: Batching,
-    progress: Progress | None,
+    progress: LinesDone | None,
     places: Sequence[int],
 ) -> Iterator[list[Text]]:
     source, target = codecs
@@ -366,7 +366,7 @@ class Writer:
         self,
         lines: Iterable[str],
         search: Search | None = None,
-        progress: Progress | None = None,
+        progress: LinesDone | None = None,
         places: Sequence[int] | None = None,
     ) -> Iterator[list[Text]]:
         """Write all answers to each line, the best first, with their scores; see `generate`."""

@@ -1,7 +1,7 @@
 """What a user can do something about, with its exit code.
 
 Exceptions are known by the names of their classes, so that this module imports none of those that
-define them, and looking up a code loads nothing.
+define them, and looking up a code loads nothing. Two that several packages raise are defined here.
 """
 
 from __future__ import annotations
@@ -38,6 +38,14 @@ CODES = {
     "Busy": BUSY,
     "Stopped": STOPPED,
 }
+
+
+class Stopped(Exception):  # noqa: N818  # no error: somebody asked for it
+    """Work that was asked to stop before its end, and can be resumed."""
+
+
+class Busy(RuntimeError):  # noqa: N818  # named for what it is
+    """A folder that another process is working on."""
 
 
 @dataclass(frozen=True)

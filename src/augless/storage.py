@@ -21,7 +21,7 @@ import shutil
 import signal
 import stat
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any
 
@@ -205,10 +205,13 @@ def document(content: Mapping[str, Any]) -> bytes:
     return encoded({**content, "sha256": digest(encoded(content))})
 
 
-def parse(raw: bytes, form: str) -> dict[str, Any]:
+def parse(
+    raw: bytes, form: str, write: Callable[[Mapping[str, Any]], bytes] = document
+) -> dict[str, Any]:
     """Read a document back, without its SHA-256: every byte has to be as it was written.
 
-    `form` is what its key `format` says. Raises `ValueError`, whatever is wrong.
+    `form` is what its key `format` says, `write` what wrote it. Raises `ValueError`, whatever is
+    wrong.
     """
     try:
         content = json.loads(raw)
@@ -217,7 +220,7 @@ def parse(raw: bytes, form: str) -> dict[str, Any]:
         if content["format"] != form:
             raise ValueError(f"it has the format {content['format'][:40]!r}, not {form!r}")
         content.pop("sha256", None)
-        if document(content) != raw:
+        if write(content) != raw:
             raise ValueError("its content is not what was written")
     except RecursionError:
         raise ValueError("it is nested too deeply") from None

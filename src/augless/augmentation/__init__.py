@@ -14,7 +14,7 @@ download or an endpoint is asked for.
 
 from typing import Any
 
-from augless.augmentation.augmenter import REVERSE, Augmenter, BadAugmentation, Context, Stopped
+from augless.augmentation.augmenter import REVERSE, Augmenter, BadAugmentation, Context, Notes
 from augless.augmentation.corpus import Enlarged, Reversed
 from augless.augmentation.edits import WordEdits
 from augless.augmentation.folders import Augmented
@@ -45,10 +45,10 @@ __all__ = [
     "Context",
     "Enlarged",
     "MaskedLm",
+    "Notes",
     "Paraphrase",
     "Reversed",
     "RoundTrip",
-    "Stopped",
     "WordEdits",
     "augment",
     "fingerprint_of",

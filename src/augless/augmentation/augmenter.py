@@ -15,8 +15,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
-from augless import corpora
+from augless import corpora, schemas
 from augless.augmentation import draws
+from augless.corpora import Progress
 from augless.knobs import Knobs, Within
 
 if TYPE_CHECKING:  # brings torch, which augmenters without a model do without
@@ -25,7 +26,6 @@ if TYPE_CHECKING:  # brings torch, which augmenters without a model do without
 Side = Literal["source", "target", "both"]
 Move = tuple[int, int]
 """the side that is read and the side that is written: 0 is the source, 1 the target"""
-Progress = Callable[[str, int, int | None], None]
 Stop = Callable[[], bool]
 Languages = tuple[str, str]
 Wanted = Mapping[str, Any]
@@ -45,8 +45,27 @@ class BadAugmentation(ValueError):  # noqa: N818  # named for what it is, as Bad
     """An augmentation that cannot be made as asked: why, and what to do."""
 
 
-class Stopped(Exception):  # noqa: N818  # no error: somebody asked for it
-    """Work that was asked to stop before its end."""
+@dataclass(frozen=True, kw_only=True)
+class SmallModel:
+    """How the training of a small model of the corpus went."""
+
+    parameters: schemas.Count
+    steps: schemas.Count
+    samples: schemas.Count = 0
+    """texts that all steps looked at"""
+    last_loss: float
+    """mean of the last epoch"""
+    last_accuracy: float
+    seconds: schemas.Seconds
+
+
+@dataclass(frozen=True, kw_only=True)
+class Notes:
+    """What only some augmenters can tell of their work."""
+
+    requests: schemas.Count | None = None
+    """to an endpoint"""
+    small_model: SmallModel | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,9 +169,9 @@ class Augmenter(Knobs, ABC):
     def open(self, context: Context) -> AbstractContextManager[Rewriter]:
         """Load what is needed to rewrite lines."""
 
-    def notes(self, context: Context) -> dict[str, Any]:
-        """Return what the manifest should say besides, as JSON."""
-        return {}
+    def notes(self, context: Context) -> Notes:
+        """Return what the manifest should say besides."""
+        return Notes()
 
     def pairs(self, pairs: Iterable[corpora.Pair], context: Context) -> Iterator[corpora.Pair]:
         """Map pairs to made pairs, those of the first first."""

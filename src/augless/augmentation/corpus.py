@@ -45,7 +45,7 @@ class Enlarged(Corpus):
     def check(self) -> None:
         """Refuse files that cannot be read, and pairs that were made from another corpus."""
         self.original.check()
-        made_from = folders.Augmented.open(self.path).manifest["made_from"]
+        made_from = folders.Augmented.open(self.path).manifest.made_from
         if made_from.get("corpus") != self.original.fingerprint():
             raise BadAugmentation(
                 f"{self.path} was made from another corpus, or its files have changed since\n"

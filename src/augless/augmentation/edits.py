@@ -18,13 +18,13 @@ from augless.augmentation.augmenter import (
     Context,
     Line,
     Move,
-    Progress,
     Rewriter,
     Side,
     Stop,
     chosen,
     words,
 )
+from augless.corpora import Progress
 from augless.knobs import Within
 
 Edit = Literal["delete", "swap", "replace", "mixed"]

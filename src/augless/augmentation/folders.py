@@ -4,50 +4,71 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import json
 import os
 import re
 import shutil
 import stat
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
-from augless import corpora, runs, schemas, storage
-from augless.augmentation.augmenter import BadAugmentation
+from augless import corpora, schemas, storage
+from augless.augmentation.augmenter import BadAugmentation, Notes
+from augless.errors import Busy
 
 Format = Literal["augless augmented 1"]
-FORMAT: str = get_args(Format)[0]
+FORMAT: Format = "augless augmented 1"
 MANIFEST, TRAIN, LOCK = "manifest.json", "train.jsonl", "lock"
 _LARGEST = 1 << 26  # bytes of a manifest; nothing of ours comes near
 _FILE = re.compile(r"\w[\w.-]*", re.ASCII)
 
 
 @dataclass(frozen=True)
-class _File:
+class File:
+    """A file of an augmented folder."""
+
     bytes: schemas.Count
     sha256: str
 
 
 @dataclass(frozen=True)
-class _Pairs:
+class Pairs:
+    """How many pairs there are."""
+
     original: schemas.Count
     made: schemas.Count
     left_out: schemas.Count
 
 
 @dataclass(frozen=True)
-class _Manifest:
-    """What every manifest says, whatever made the pairs."""
+class Words:
+    """How many words of the rewritten sides there were, and how many of them were changed."""
+
+    all: schemas.Count
+    changed: schemas.Count
+    share: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Manifest(Notes):
+    """What `manifest.json` says, checked when it is read."""
 
     format: Format
     fingerprint: str
     made_from: dict[str, Any]
+    """all that decides the texts"""
+    named: dict[str, str] = field(default_factory=dict)
+    """knob -> name of a model or file whose content decides"""
     languages: tuple[str, str]
-    pairs: _Pairs
+    pairs: Pairs
+    words: Words
+    samples: list[dict[str, str]]
+    """some pairs: source, target, made_source, made_target"""
     seconds: schemas.Seconds
-    files: dict[str, _File]
+    """of rewriting"""
+    versions: dict[str, str]
+    files: dict[str, File]
 
 
 @dataclass(frozen=True)
@@ -60,7 +81,7 @@ class Augmented:
     """
 
     folder: Path
-    manifest: dict[str, Any]
+    manifest: Manifest
 
     @staticmethod
     def open(folder: str | Path) -> Augmented:
@@ -68,8 +89,8 @@ class Augmented:
         folder = Path(folder)
         path = folder / MANIFEST
         try:
-            raw = storage.read(path, _LARGEST)
-            for name, file in schemas.parsed(_Manifest, raw).files.items():
+            manifest = schemas.parsed(Manifest, storage.read(path, _LARGEST))
+            for name, file in manifest.files.items():
                 if not _FILE.fullmatch(name):
                     raise ValueError(f"it names {name[:80]!r}")
                 status = (folder / name).lstat()
@@ -83,17 +104,17 @@ class Augmented:
         except (OSError, ValueError) as error:
             reason = " ".join(str(error).split())[:200]
             raise BadAugmentation(f"{path} is damaged, or not ours: {reason}") from None
-        return Augmented(folder, json.loads(raw))
+        return Augmented(folder, manifest)
 
     @property
     def fingerprint(self) -> str:
         """SHA-256 of all that decides the made pairs: augmenter, models, seed and corpus."""
-        return str(self.manifest["fingerprint"])
+        return self.manifest.fingerprint
 
     def verify(self) -> None:
         """Compare every file with the SHA-256 in the manifest."""
-        for name, entry in self.manifest["files"].items():
-            if corpora.reading.digest(self.folder / name).hex() != entry["sha256"]:
+        for name, file in self.manifest.files.items():
+            if corpora.reading.digest(self.folder / name).hex() != file.sha256:
                 raise BadAugmentation(
                     f"{self.folder / name} is not what was written\n"
                     f"move {self.folder} away and augment again"
@@ -106,7 +127,7 @@ class Augmented:
             yield corpora.reading.record(path, number, line)
 
 
-def write(path: Path, lines: Iterable[str]) -> dict[str, Any]:
+def write(path: Path, lines: Iterable[str]) -> File:
     """Write a new file of lines; return its size and SHA-256."""
     digest, size = hashlib.sha256(), 0
     with path.open("xb") as file:
@@ -115,7 +136,7 @@ def write(path: Path, lines: Iterable[str]) -> dict[str, Any]:
             file.write(content)
             digest.update(content)
             size += len(content)
-    return {"bytes": size, "sha256": digest.hexdigest()}
+    return File(size, digest.hexdigest())
 
 
 def check_place(folder: Path) -> None:
@@ -155,7 +176,7 @@ def workplace(folder: Path, fingerprint: str) -> Iterator[Path]:
     try:
         ours = storage.hold(lock)
         if not ours:
-            raise runs.Busy(f"{folder} is being made by another process")
+            raise Busy(f"{folder} is being made by another process")
         yield work
     finally:
         whole = folder.is_dir() and any(folder.iterdir())  # nothing here is needed again

@@ -19,24 +19,24 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from augless import corpora, storage
+from augless import corpora, schemas, storage
 from augless.augmentation import folders
 from augless.augmentation.augmenter import (
     Augmenter,
     BadAugmentation,
     Context,
-    Progress,
     Rewriter,
     Sample,
     Stop,
-    Stopped,
     changed,
     knobs,
     require,
     rewritten,
 )
 from augless.augmentation.folders import Augmented
+from augless.corpora import Progress
 from augless.data import workers
+from augless.errors import Stopped
 
 if TYPE_CHECKING:
     from augless import decoding
@@ -135,8 +135,8 @@ def _refuse_augmented(corpus: corpora.Corpus) -> None:
             before = Augmented.open(path.parent).manifest
         except BadAugmentation:
             continue
-        if path.name in before["files"]:
-            how = f"{before['made_from'].get('augmenter')}, seed {before['made_from'].get('seed')}"
+        if path.name in before.files:
+            how = f"{before.made_from.get('augmenter')}, seed {before.made_from.get('seed')}"
             raise BadAugmentation(
                 f"{path} is augmented already ({how})\naugment the corpus it came from"
             )
@@ -149,7 +149,7 @@ def _existing(folder: Path, origin: Mapping[str, Any], fingerprint: str) -> Augm
     if made.fingerprint == fingerprint:
         made.verify()
         return made
-    was, now = made.manifest["made_from"], json.loads(json.dumps(origin))
+    was, now = made.manifest.made_from, json.loads(json.dumps(origin))
     keys = [key for key in {**was, **now} if was.get(key) != now.get(key)]
     what = [
         f"{key} was {json.dumps(was.get(key))[:60]} and is now {json.dumps(now.get(key))[:60]}"
@@ -245,27 +245,27 @@ class _Job:
         """Write the files of the folder and its manifest."""
         corpus, tally = self.context.corpus, _Tally(pairs)
         languages = corpus.languages
-        files: dict[str, Any] = {}
+        files: dict[str, folders.File] = {}
         for split in corpus.splits():
             lines: Iterator[str] = (_row(languages, pair) for pair in corpus.pairs(split))
             if split == "train":
                 lines = itertools.chain(lines, self._made(whole, files, tally))
             files[f"{split}.jsonl"] = folders.write(whole / f"{split}.jsonl", lines)
-        manifest = {
-            "format": folders.FORMAT,
-            "fingerprint": self.fingerprint,
-            "made_from": self.origin,
-            "named": self._named(),
-            "languages": languages,
-            "pairs": {"original": pairs, "made": tally.made, "left_out": tally.left_out},
-            "words": {"all": tally.words, "changed": tally.changed, "share": tally.share},
-            "samples": tally.samples,
-            **ready.notes(self.context),
-            "seconds": round(tally.seconds, 1),
-            "versions": _versions(),
-            "files": dict(sorted(files.items())),
-        }
-        document = json.dumps(manifest, indent=1, ensure_ascii=False)
+        manifest = folders.Manifest(
+            format=folders.FORMAT,
+            fingerprint=self.fingerprint,
+            made_from=self.origin,
+            named=self._named(),
+            languages=languages,
+            pairs=folders.Pairs(pairs, tally.made, tally.left_out),
+            words=folders.Words(tally.words, tally.changed, tally.share),
+            samples=tally.samples,
+            seconds=round(tally.seconds, 1),
+            versions=_versions(),
+            files=dict(sorted(files.items())),
+            **vars(ready.notes(self.context)),
+        )
+        document = json.dumps(schemas.written(manifest), indent=1, ensure_ascii=False)
         folders.write(whole / folders.MANIFEST, [document])
 
     def _named(self) -> dict[str, str]:
@@ -273,7 +273,7 @@ class _Job:
         said = {k: v for k, v in knobs(self.augmenter).items() if k in self.augmenter.free}
         return {k: Path(v).name for k, v in said.items() if isinstance(v, str) and v}
 
-    def _made(self, whole: Path, files: dict[str, Any], tally: _Tally) -> Iterator[str]:
+    def _made(self, whole: Path, files: dict[str, folders.File], tally: _Tally) -> Iterator[str]:
         """Stream the made pairs as lines; write them as plain text on the way."""
         languages = self.context.corpus.languages
         names = [f"made.{language}" for language in languages]
@@ -299,7 +299,7 @@ class _Job:
         for name in names:
             path = whole / name
             digest = corpora.reading.digest(path).hex()
-            files[name] = {"bytes": path.stat().st_size, "sha256": digest}
+            files[name] = folders.File(path.stat().st_size, digest)
 
 
 @dataclass

@@ -20,7 +20,7 @@ from augless.augmentation.augmenter import (
     Context,
     Line,
     Move,
-    Progress,
+    Notes,
     Rewriter,
     Side,
     Stop,
@@ -28,6 +28,7 @@ from augless.augmentation.augmenter import (
     require,
     words,
 )
+from augless.corpora import Progress
 from augless.knobs import Within
 
 # Two logits so close may change places with the shape of a batch, because sums are then rounded
@@ -93,9 +94,9 @@ class MaskedLm(Augmenter):
         with ready.open(context):  # what is wrong with it is said here, once
             return ready
 
-    def notes(self, context: Context) -> dict[str, Any]:
+    def notes(self, context: Context) -> Notes:
         """Say how the small model was trained."""
-        return {"small_model": report} if (report := small.report(context)) else {}
+        return Notes(small_model=small.report(context))
 
     @contextlib.contextmanager
     def open(self, context: Context) -> Iterator[Rewriter]:

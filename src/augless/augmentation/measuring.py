@@ -25,8 +25,9 @@ from scipy import stats
 from torch import Tensor
 
 from augless import data, decoding, losses, polar
-from augless.augmentation.augmenter import BadAugmentation, Progress
+from augless.augmentation.augmenter import BadAugmentation
 from augless.augmentation.folders import Augmented
+from augless.corpora import Progress
 
 Floats = NDArray[np.float64]
 Kind = Literal["input", "output"]
@@ -161,8 +162,8 @@ def _encoded(writer: decoding.Writer, pairs: _Pairs) -> list[data.Ragged]:
 
 def _read(augmented: Augmented, limit: int) -> _Pairs:
     """Read some made pairs and their originals; pairs made of a text alone have none."""
-    names = augmented.manifest["languages"]
-    total = int(augmented.manifest["pairs"]["original"])
+    names = augmented.manifest.languages
+    total = augmented.manifest.pairs.original
     wanted = {place * total // min(limit, total) for place in range(min(limit, total))}
     kept: dict[int, tuple[str, str]] = {}
     pairs = _Pairs([], [], [], [], [])

@@ -18,6 +18,7 @@ from augless.augmentation.augmenter import (
     Languages,
     Line,
     Move,
+    Notes,
     Rewriter,
     Side,
     require,
@@ -115,13 +116,13 @@ class Paraphrase(Augmenter):
 
         yield rewrite
 
-    def notes(self, context: Context) -> dict[str, Any]:
+    def notes(self, context: Context) -> Notes:
         """Say how many requests were made."""
         if not self.url:
-            return {}
+            return Notes()
         answers = endpoint.Answers(context.cache)
         try:
-            return {"requests": answers.spent(self._job(context))}
+            return Notes(requests=answers.spent(self._job(context)))
         finally:
             answers.close()
 

@@ -4,25 +4,25 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import json
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
 
-from augless import storage
+from augless import schemas, storage
 from augless.augmentation import draws, pretrained
 from augless.augmentation.augmenter import (
     BadAugmentation,
     Context,
-    Progress,
+    SmallModel,
     Stop,
-    Stopped,
     require,
 )
+from augless.corpora import Progress
+from augless.errors import Stopped
 from augless.knobs import Knobs, Within
 
 CORPUS = "corpus"
@@ -81,16 +81,16 @@ def train(
         with pretrained.quiet():
             lesson.model.save_pretrained(made)
             wrapped.save_pretrained(made)
-        storage.replace(context.work / _REPORT, json.dumps(report).encode())
+        storage.replace(context.work / _REPORT, storage.encoded(asdict(report)))
     with contextlib.suppress(FileNotFoundError):
         (context.work / _STATE).unlink()
     return folder
 
 
-def report(context: Context) -> dict[str, Any] | None:
+def report(context: Context) -> SmallModel | None:
     """Return how the training went, if there was one."""
     path = context.work / _REPORT
-    return json.loads(storage.read(path, 1 << 20)) if path.exists() else None
+    return schemas.parsed(SmallModel, storage.read(path, 1 << 20)) if path.exists() else None
 
 
 def masked_logits(model: Any, ids: Any, attention: Any, masked: Any) -> Any:
@@ -200,7 +200,7 @@ class _Lesson:
         self.steps, self.step = settings.steps, 0
         self.seconds = 0.0
 
-    def run(self, progress: Progress, stop: Stop) -> dict[str, Any]:
+    def run(self, progress: Progress, stop: Stop) -> SmallModel:
         """Train to the end, or raise `Stopped`; return how it went."""
         from augless import training  # brings torch
 
@@ -227,15 +227,14 @@ class _Lesson:
                 raise Stopped
         self.model.eval()
         spent = self.seconds + training.worked(self.device) - clock
-        size = sum(p.numel() for p in self.parameters.values())
-        return {
-            "parameters": size,
-            "steps": self.steps,
-            "samples": self._samples(),
-            "last_loss": round(loss / max(count, 1), 4),
-            "last_accuracy": round(right / max(count, 1), 4),
-            "seconds": round(spent, 1),
-        }
+        return SmallModel(
+            parameters=sum(p.numel() for p in self.parameters.values()),
+            steps=self.steps,
+            samples=self._samples(),
+            last_loss=round(loss / max(count, 1), 4),
+            last_accuracy=round(right / max(count, 1), 4),
+            seconds=round(spent, 1),
+        )
 
     def _samples(self) -> int:
         """Count the texts that all steps look at."""

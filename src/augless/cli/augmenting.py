@@ -59,7 +59,7 @@ def augment(
       url=http://localhost:8000/v1 model=NAME --out said-otherwise
     """
     stop = terminal.Stop().listen()
-    from augless import augmentation, recipes
+    from augless import augmentation, recipes, schemas
     from augless.recipes import following, needing
 
     resolved = recipes.load(recipe, _changes(augmenter, overrides or []))
@@ -78,7 +78,7 @@ def augment(
             progress=progress,
         )
         if following.train_needs(resolved, place) is not None:
-            raise terminal.Stopped(stop.by)
+            raise terminal.stopped(stop.by)
         made = augmentation.augment(
             chosen.with_runs(following.homes(resolved, place)),
             corpus,
@@ -93,8 +93,8 @@ def augment(
             stop=stop,
         )
     if made is None:
-        raise terminal.Stopped(stop.by)
-    values = {"folder": str(made.folder), **made.manifest}
+        raise terminal.stopped(stop.by)
+    values = {"folder": str(made.folder), **schemas.written(made.manifest)}
     terminal.result(as_json, values, lambda: summary(made, _command(made, recipe, resolved)))
 
 
@@ -121,23 +121,22 @@ def _changes(augmenter: str, overrides: Sequence[str]) -> list[str]:
 def summary(made: augmentation.Augmented, command: str) -> str:
     """Say what an augmented folder holds, with samples side by side, and how to train on it."""
     manifest = made.manifest
-    pairs, words = manifest["pairs"], manifest["words"]
+    pairs, words = manifest.pairs, manifest.words
     lines = []
-    for number, sample in enumerate(manifest["samples"], 1):
+    for number, sample in enumerate(manifest.samples, 1):
         for side in ("source", "target"):
             if sample[side] != sample[f"made_{side}"]:
                 lines.append(f"{number:>2} {side:<6}  {sample[side]}")
                 lines.append(f"   {'made':<6}  {sample[f'made_{side}']}")
     lines.append(
-        f"pairs: {pairs['original']:,} original, {pairs['made']:,} made, "
-        f"{pairs['left_out']:,} left out"
+        f"pairs: {pairs.original:,} original, {pairs.made:,} made, {pairs.left_out:,} left out"
     )
-    lines.append(f"words changed: {words['share']:.1%} of {words['all']:,} on the rewritten side")
-    if "requests" in manifest:
-        lines.append(f"requests to the endpoint: {manifest['requests']:,}")
-    lines.append(f"time spent rewriting: {manifest['seconds']:,.1f} s")
+    lines.append(f"words changed: {words.share:.1%} of {words.all:,} on the rewritten side")
+    if manifest.requests is not None:
+        lines.append(f"requests to the endpoint: {manifest.requests:,}")
+    lines.append(f"time spent rewriting: {manifest.seconds:,.1f} s")
     further = f"train on it: {command}"
-    if pairs["left_out"] and not pairs["made"]:
+    if pairs.left_out and not pairs.made:
         further = "no pair could be made: the model left every text empty, or unfinished"
     return "\n".join([*lines, further, str(made.folder)])
 
@@ -149,7 +148,7 @@ def _command(made: augmentation.Augmented, recipe: str, resolved: recipes.Resolv
         for key, (value, origin) in resolved.origins.items()
         if origin == "command line" and key.startswith("text.")
     ]
-    languages = ",".join(made.manifest["languages"])
+    languages = ",".join(made.manifest.languages)
     keys = ["corpus=files", f"corpus.path={made.folder}", f"corpus.languages={languages}"]
     return " ".join(
         ["augless train", recipe, *keys, "corpus.weight=weight", "corpus.made=of", *said]

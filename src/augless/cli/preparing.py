@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -50,7 +51,7 @@ def prepare(
         )
     if not as_json:
         terminal.print_recipe(resolved.origins, verbose=verbose)
-    values = {"folder": str(prepared.folder), **prepared.manifest}
+    values = {"folder": str(prepared.folder), **dataclasses.asdict(prepared.manifest)}
     terminal.result(as_json, values, lambda: summary(prepared))
 
 
@@ -60,23 +61,23 @@ def summary(prepared: data.Prepared) -> str:
 
     manifest = prepared.manifest
     rows = [["split", "pairs", "source ids", "target ids", "unknown"]]
-    for split, numbers in manifest["statistics"].items():
-        sides = numbers["source"], numbers["target"]
-        counts = (numbers["pairs"], *(side["tokens"] for side in sides))
-        unknown = " / ".join(f"{side['unknown']:.3%}" for side in sides)
+    for split, numbers in manifest.statistics.items():
+        sides = numbers.source, numbers.target
+        counts = (numbers.pairs, *(side.tokens for side in sides))
+        unknown = " / ".join(f"{side.unknown:.3%}" for side in sides)
         rows.append([split, *(f"{count:,}" for count in counts), unknown])
     lines = [terminal.table(rows)]
-    for split, numbers in manifest["statistics"].items():
-        reasons = ", ".join(f"{n:,} {reason}" for reason, n in numbers["dropped"].items())
+    for split, numbers in manifest.statistics.items():
+        reasons = ", ".join(f"{n:,} {reason}" for reason, n in numbers.dropped.items())
         if split == "train" or reasons:
-            lines.append(f"{split}: {numbers['read']:,} pairs read; dropped: {reasons or 'none'}")
-    shared = manifest["statistics"]["train"]["shared"]
-    lines.append(f"training pairs that are in another split too: {shared:,}")
-    if cut := manifest["statistics"]["train"]["cut_words"]:
+            lines.append(f"{split}: {numbers.read:,} pairs read; dropped: {reasons or 'none'}")
+    train = manifest.statistics["train"]
+    lines.append(f"training pairs that are in another split too: {train.shared:,}")
+    if cut := train.cut_words:
         longest = text.LONGEST_WORD - 1
         lines.append(f"{cut:,} words of more than {longest} characters were cut into parts")
-    lines.append(f"vocabulary: {' / '.join(f'{n:,}' for n in manifest['vocabulary'])}")
-    rules = zip(manifest["languages"], (c.tokeniser.language for c in prepared.codecs), strict=True)
+    lines.append(f"vocabulary: {' / '.join(f'{n:,}' for n in manifest.vocabulary)}")
+    rules = zip(manifest.languages, (c.tokeniser.language for c in prepared.codecs), strict=True)
     lines += [f"{side}: cut by the rules for {rule!r}" for side, rule in rules if side != rule]
     pairs = prepared.pairs("train")
     share = data.padding_share(pairs, data.batch_rows(pairs, seed=1, epoch=0, tokens=4096))

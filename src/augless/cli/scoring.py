@@ -6,6 +6,7 @@ import dataclasses
 import functools
 import statistics
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,6 +18,41 @@ if TYPE_CHECKING:
 Systems = Mapping[str, Sequence[str]]
 """name -> its files or runs, one for each seed"""
 _METRICS = options.completing("metrics", "METRICS")
+
+
+@dataclass(frozen=True, kw_only=True)
+class System:
+    """What a system scored by one metric."""
+
+    mean: float
+    values: list[float]
+    """of each seed"""
+    sd: float | None
+    signature: str
+    interval: tuple[float, float] | None
+    """of the score of one seed"""
+    comparison: metrics.Difference | None = None
+    """from the baseline"""
+    claimed: bool = False
+    """whether the difference is; nothing is where outputs are degenerate"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Result:
+    """What systems scored by one metric, and whether they differ."""
+
+    baseline: str
+    systems: dict[str, System]
+    notes: list[str]
+
+    def plain(self) -> dict[str, Any]:
+        """Return it for JSON; what is claimed is said of the comparison."""
+        values = dataclasses.asdict(self)
+        for one in values["systems"].values():
+            claimed = one.pop("claimed")
+            if one["comparison"] is not None:
+                one["comparison"]["claimed"] = claimed
+        return values
 
 
 def score(
@@ -81,8 +117,9 @@ def score(
     }
     faults = _faults(systems, read, streams[0], sources) if hypotheses and streams else []
     results = {name: _result(name, of, baseline, faults) for name, of in scores.items()}
-    terminal.result(as_json, results, lambda: "\n\n".join(map(_table, results, results.values())))
-    for note in dict.fromkeys(note for one in results.values() for note in one["notes"]):
+    plain = {name: one.plain() for name, one in results.items()}
+    terminal.result(as_json, plain, lambda: "\n\n".join(map(_table, results, results.values())))
+    for note in dict.fromkeys(note for one in results.values() for note in one.notes):
         terminal.say(note)
 
 
@@ -140,7 +177,7 @@ def _faults(
 
 def _result(
     name: str, systems: dict[str, list[metrics.Score]], baseline: str | None, faults: list[str]
-) -> dict[str, Any]:
+) -> Result:
     """Score systems and compare them with the first; nothing is claimed of degenerate outputs."""
     from augless import metrics
 
@@ -148,20 +185,9 @@ def _result(
     if first not in systems:
         raise metrics.BadScores(f"--baseline {first!r} is none of {', '.join(systems)}")
     additive, notes = systems[first][0].metric.additive, list(faults)
-    listed: dict[str, dict[str, Any]] = {}
-    for system, scores in systems.items():
-        values = [score.value for score in scores]
-        listed[system] = {
-            "mean": statistics.mean(values),
-            "values": values,
-            "sd": statistics.stdev(values) if len(values) > 1 else None,
-            "signature": scores[0].signature,
-        }
-        if additive:
-            interval = metrics.interval(scores[0]) if len(scores) == 1 else None
-            listed[system]["interval"] = interval
+    listed = {system: _system(scores) for system, scores in systems.items()}
     if len(systems) > 1 and additive:
-        means = [one["mean"] for one in listed.values()]
+        means = [one.mean for one in listed.values()]
         if all(metrics.near_zero(name, mean) for mean in means):
             notes.append(
                 f"nothing is claimed: a {name} of {max(means):.2f} at best is too near 0 to tell "
@@ -169,42 +195,55 @@ def _result(
             )
         compared = metrics.corrected(metrics.compare(systems, first))
         for system, one in compared.items():
-            listed[system]["comparison"] = {**vars(one), "claimed": one.claimed and not notes}
+            claimed = one.claimed and not notes
+            listed[system] = dataclasses.replace(listed[system], comparison=one, claimed=claimed)
         if not all(one.of_methods for one in compared.values()):
             notes.append(
                 "one seed says nothing about a method: p is of these outputs; other seeds would "
                 "give others\ngive a file for each seed: NAME=SEED1,SEED2,SEED3"
             )
-    return {"baseline": first, "systems": listed, "notes": notes}
+    return Result(baseline=first, systems=listed, notes=notes)
 
 
-def _table(name: str, result: dict[str, Any]) -> str:
-    systems = result["systems"]
-    compared = any("comparison" in one for one in systems.values())
-    digits = 4 if max(one["mean"] for one in systems.values()) <= 1 else 2
-    head = ["system", name, "sd" if any(one["sd"] for one in systems.values()) else "95 %"]
+def _system(scores: Sequence[metrics.Score]) -> System:
+    from augless import metrics
+
+    values, alone = [score.value for score in scores], len(scores) == 1
+    return System(
+        mean=statistics.mean(values),
+        values=values,
+        sd=None if alone else statistics.stdev(values),
+        signature=scores[0].signature,
+        interval=metrics.interval(scores[0]) if alone and scores[0].metric.additive else None,
+    )
+
+
+def _table(name: str, result: Result) -> str:
+    systems = result.systems
+    compared = any(one.comparison for one in systems.values())
+    digits = 4 if max(one.mean for one in systems.values()) <= 1 else 2
+    head = ["system", name, "sd" if any(one.sd for one in systems.values()) else "95 %"]
     if compared:
-        head += [f"- {result['baseline']}", "95 % interval", "p", "p (Holm)"]
+        head += [f"- {result.baseline}", "95 % interval", "p", "p (Holm)"]
         head += ["minimum detectable effect", ""]
     rows = [head]
     for system, one in systems.items():
-        spread = "" if one["sd"] is None else f"{one['sd']:.{digits}f}"
-        if one.get("interval"):
-            spread = " to ".join(f"{end:.{digits}f}" for end in one["interval"])
-        row = [system, f"{one['mean']:.{digits}f}", spread]
-        rows.append([*row, *(_compared(one.get("comparison"), digits) if compared else ())])
-    return f"{terminal.table(rows)}\n{next(iter(systems.values()))['signature']}"
+        spread = "" if one.sd is None else f"{one.sd:.{digits}f}"
+        if one.interval:
+            spread = " to ".join(f"{end:.{digits}f}" for end in one.interval)
+        row = [system, f"{one.mean:.{digits}f}", spread]
+        rows.append([*row, *(_compared(one, digits) if compared else ())])
+    return f"{terminal.table(rows)}\n{next(iter(systems.values())).signature}"
 
 
-def _compared(comparison: dict[str, Any] | None, digits: int) -> list[str]:
-    if comparison is None:
+def _compared(system: System, digits: int) -> list[str]:
+    if (one := system.comparison) is None:
         return [""] * 6
-    low, high = (f"{comparison[end]:+.{digits}f}" for end in ("low", "high"))
     return [
-        f"{comparison['estimate']:+.{digits}f}",
-        f"{low} to {high}",
-        f"{comparison['p']:.4f}",
-        f"{comparison['corrected_p']:.4f}",
-        f"{comparison['minimum_detectable_effect']:.{digits}f}",
-        "differs" if comparison["claimed"] else "not claimed",
+        f"{one.estimate:+.{digits}f}",
+        f"{one.low:+.{digits}f} to {one.high:+.{digits}f}",
+        f"{one.p:.4f}",
+        f"{one.corrected_p:.4f}",
+        f"{one.minimum_detectable_effect:.{digits}f}",
+        "differs" if system.claimed else "not claimed",
     ]

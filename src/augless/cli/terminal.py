@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from augless import storage
-from augless.errors import STOPPED
+from augless.errors import STOPPED, Stopped
 
 if TYPE_CHECKING:
     from augless.recipes.reading import Origin
@@ -93,11 +93,9 @@ def stage(name: str) -> Iterator[None]:
         progress(name, 1, 1)
 
 
-class Stopped(Exception):  # noqa: N818  # named for what it is
-    """Work that can be resumed: why it ended, and how far it is."""
-
-    def __init__(self, why: str, where: str = "") -> None:
-        super().__init__(f"stopped ({why}){where}\nrun the same command to resume")
+def stopped(why: str, where: str = "") -> Stopped:
+    """Say of work that can be resumed why it ended, and how far it is."""
+    return Stopped(f"stopped ({why}){where}\nrun the same command to resume")
 
 
 class Stop:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -74,7 +75,7 @@ def train(
         terminal.say(warning)
     if not finished:
         why = stop.by or f"{max_minutes:g} minutes"
-        raise terminal.Stopped(why, f", saved in {trained.folder}")
+        raise terminal.stopped(why, f", saved in {trained.folder}")
     result = trained.outcome()
     assert result is not None  # it is finished
     values = {"run": str(trained.folder), **dataclasses.asdict(result)}
@@ -102,14 +103,17 @@ def line(record: runs.Logged) -> str:
     terms = ", ".join(_term(term, len(record.terms)) for term in record.terms)
     terms += f", {record.clipped:.0%} of steps clipped"
     if record.kind == "epoch":
-        units = {"loss": " per token"}
-        scores = ", ".join(
-            f"{name} {value:.4g}{units.get(name, '')}" for name, value in record.scores.items()
-        )
-        return f"{where} done: {terms}; validation: {scores}"
+        every = {"validation": record.scores, **record.watched}
+        scored = "; ".join(f"{split}: {_scored(scores)}" for split, scores in every.items())
+        return f"{where} done: {terms}; {scored}"
     speed = f"{record.tokens_per_second:,.0f} tokens/s"
     norm = f"gradient {record.gradient_norm:.3g}"
     return f"{where}: {terms}, rate {record.rate:.3g}, {norm}, {speed}"
+
+
+def _scored(scores: Mapping[str, float | None]) -> str:
+    units = {"loss": " per token"}
+    return ", ".join(f"{name} {value:.4g}{units.get(name, '')}" for name, value in scores.items())
 
 
 def _term(term: runs.TermLog, terms: int) -> str:

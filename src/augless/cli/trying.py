@@ -113,7 +113,7 @@ def trial(
         )
     present(tried, root, as_json)
     if not all(entry.record or entry.failure for entry in tried.entries):
-        raise terminal.Stopped(stop.by or f"{max_minutes:g} minutes", live.left)
+        raise terminal.stopped(stop.by or f"{max_minutes:g} minutes", live.left)
     if tried.failures:
         raise SystemExit(code_of_all(tried.failures))
 

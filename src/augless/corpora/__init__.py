@@ -15,6 +15,7 @@ public corpus.
 from typing import Any
 
 from augless.corpora.corpus import Corpus
+from augless.corpora.downloading import Progress
 from augless.corpora.drawn import Reddit, Tatoeba
 from augless.corpora.files import FORMATS, Files, Format
 from augless.corpora.published import (
@@ -53,6 +54,7 @@ __all__ = [
     "IWSLT15EnglishVietnamese",
     "Multi30k",
     "Pair",
+    "Progress",
     "Published",
     "Reddit",
     "Tally",

@@ -19,6 +19,7 @@ from augless.corpora import reading
 from augless.corpora.reading import BadData
 
 Progress = Callable[[str, int, int | None], None]
+"""called with what is done, how far it is, and its end, if that is known"""
 
 TIMEOUT = 30.0  # seconds without a byte
 LARGEST = 1 << 30  # bytes of a file

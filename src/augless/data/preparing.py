@@ -8,8 +8,8 @@ import json
 import os
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -17,13 +17,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from augless import corpora, storage, text
-from augless.corpora import reading
+from augless.corpora import Progress, reading
 from augless.data import store
 from augless.data.store import Prepared
 from augless.data.workers import Block, Workers, in_order, worker_processes
 from augless.knobs import Among, Knobs, Within
-
-Progress = Callable[[str, int, int | None], None]
 
 VERSION = 4  # of this procedure: another number prepares everything again
 
@@ -89,8 +87,7 @@ def prepare(
     progress("reading checksums", 0, None)
     before = _stamps(corpus)
     inputs = corpus.fingerprint()
-    knobs = _knobs(settings)
-    fingerprint = _fingerprint(inputs, knobs)
+    fingerprint = _fingerprint(inputs, _knobs(settings))
     folder = Path(root) / f"{name}-{fingerprint[:12]}"
     storage.clear(folder.parent, r".+-[0-9a-f]{12}")
     if folder.exists():
@@ -103,9 +100,8 @@ def prepare(
             storage.remove(folder, store.FILES)
     try:
         with storage.making(folder, "prepare") as made:
-            header = {"fingerprint": inputs, "inputs": _described(corpus), "settings": knobs}
             with worker_processes(workers) as pool:
-                _write(corpus, settings, made, pool, progress, header)
+                _write(corpus, settings, made, pool, progress, inputs)
             changed = before is None or _stamps(corpus) != before
             if changed and corpus.fingerprint() != inputs:
                 raise corpora.BadData("the files changed while they were read; prepare again")
@@ -140,8 +136,9 @@ def _write(
     folder: Path,
     pool: Workers,
     progress: Progress,
-    header: dict[str, Any],
+    fingerprint: str,
 ) -> None:
+    inputs = _described(corpus)
     taken = None if settings.codec is None else _taken(settings.codec)
     tokenisers = _tokenisers(corpus, settings, taken)
     held_out = frozenset(
@@ -160,36 +157,35 @@ def _write(
         str(c.save(folder / s).relative_to(folder))
         for c, s in zip(codecs, store.SIDES, strict=True)
     }
-    statistics: dict[str, Any] = {}
-    sizes: dict[str, int] = {}
+    statistics: dict[str, store.Statistics] = {}
     for split in corpus.splits():
         mask = kept if split == "train" else None
         few = pool if split == "train" else Workers(None)  # the others are too small to share
-        sizes[split], statistics[split], made = _encode(
-            corpus, split, codecs, mask, folder, few, progress
-        )
+        statistics[split], made = _encode(corpus, split, codecs, mask, folder, few, progress)
         files |= made
-    statistics["train"] |= {
-        "read": len(kept) + reasons["empty"],
-        "dropped": {r: reasons[r] for r in REASONS[1:] if reasons[r]},
-        "cut_words": sum(
+    statistics["train"] = replace(
+        statistics["train"],
+        read=len(kept) + reasons["empty"],
+        dropped={r: reasons[r] for r in REASONS[1:] if reasons[r]},
+        cut_words=sum(
             n for side in counts for word, n in side.items() if len(word) >= text.LONGEST_WORD
         ),
-        "shared": reasons["shared pairs seen"],
-    }
-    manifest = {
-        "format": store.FORMAT,
-        **header,
-        "languages": list(corpus.languages),
-        "vocabulary": [len(codec) for codec in codecs],
-        "types": {
-            s: store.smallest_type(len(c)).name for c, s in zip(codecs, store.SIDES, strict=True)
-        },
-        "splits": sizes,
-        "statistics": statistics,
-        "files": store.describe(folder, files),
-    }
-    storage.create(folder / store.MANIFEST, storage.document(manifest))
+        shared=reasons["shared pairs seen"],
+    )
+    source, target = codecs
+    manifest = store.Manifest(
+        format=store.FORMAT,
+        fingerprint=fingerprint,
+        inputs=inputs,
+        settings=_knobs(settings),
+        languages=corpus.languages,
+        vocabulary=(len(source), len(target)),
+        types={s: store.smallest_type(len(c)) for c, s in zip(codecs, store.SIDES, strict=True)},
+        splits={split: counted.pairs for split, counted in statistics.items()},
+        statistics=statistics,
+        files=store.describe(folder, files),
+    )
+    storage.create(folder / store.MANIFEST, storage.document(asdict(manifest)))
 
 
 def _tokenisers(
@@ -299,8 +295,8 @@ def _encode(
     folder: Path,
     pool: Workers,
     progress: Progress,
-) -> tuple[int, dict[str, Any], set[str]]:
-    """Write one split; return its size, its statistics and the names of its files."""
+) -> tuple[store.Statistics, set[str]]:
+    """Write one split; return its statistics and the names of its files."""
     blank: list[corpora.Pair] = []
     tally = corpora.Tally()
     pairs: Iterator[corpora.Pair] = corpus.pairs(split, tally)
@@ -334,13 +330,17 @@ def _encode(
         files.add(f"{split}.weight")
     empty = len(blank) + tally.empty
     dropped = {"empty": empty} if empty else {}
-    statistics: dict[str, Any] = {"pairs": size, "read": size + empty, "dropped": dropped}
-    for i, side in enumerate(store.SIDES):
-        tokens = sum(length * n for length, n in lengths[i].items())
-        histogram = {str(length): n for length, n in sorted(lengths[i].items()) if n}
-        share = unknown[i] / tokens if tokens else 0.0
-        statistics[side] = {"tokens": tokens, "unknown": share, "lengths": histogram}
-    return size, statistics, files
+    source, target = map(_counted, lengths, unknown)
+    statistics = store.Statistics(
+        pairs=size, read=size + empty, dropped=dropped, source=source, target=target
+    )
+    return statistics, files
+
+
+def _counted(lengths: Counter[int], unknown: int) -> store.Side:
+    tokens = sum(length * n for length, n in lengths.items())
+    histogram = {str(length): n for length, n in sorted(lengths.items()) if n}
+    return store.Side(tokens=tokens, unknown=unknown / max(tokens, 1), lengths=histogram)
 
 
 @dataclass(frozen=True)
@@ -404,14 +404,16 @@ def _identity(pair: corpora.Pair) -> bytes:
     return hashlib.blake2b(line.encode(), digest_size=16).digest()
 
 
-def _described(corpus: corpora.Corpus) -> list[dict[str, Any]]:
+def _described(corpus: corpora.Corpus) -> list[store.Input]:
     """Name the files that were read, with sizes and checksums; not where they are."""
-    files = [path for path in corpus.inputs() if path.is_file()]
     return [
-        # A name need not be text.
-        {"name": os.fsencode(path.name).decode("utf-8", "replace")}
-        | {"bytes": path.stat().st_size, "sha256": store.digest(path)}
-        for path in files
+        store.Input(
+            name=os.fsencode(path.name).decode("utf-8", "replace"),  # it need not be text
+            bytes=path.stat().st_size,
+            sha256=store.digest(path),
+        )
+        for path in corpus.inputs()
+        if path.is_file()
     ]
 
 

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 import numpy as np
 import pydantic
@@ -29,23 +29,35 @@ FILES = re.compile(
     rf"manifest\.json|(?:source|target)/codec\.json|{_SPLIT}\.(?:weight|made)"
     rf"|{_SPLIT}\.(?:source|target)\.(?:ids|offsets|text)"
 )
-_OF_TRAIN = {"cut_words", "shared"}  # statistics that no other split has
 _Ids = Annotated[int, pydantic.Field(ge=1, le=1 << 32)]
-_TYPES = {"uint8": np.uint8, "uint16": np.uint16, "uint32": np.uint32}
+Type = Literal["uint8", "uint16", "uint32"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class _File:
+class File:
+    """A file of a prepared folder."""
+
     __pydantic_config__ = EXACT
 
     bytes: Count
     sha256: str
-    name: str = ""
-    """of a file that was read"""
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Side:
+class Input:
+    """A file that was read."""
+
+    __pydantic_config__ = EXACT
+
+    name: str
+    bytes: Count
+    sha256: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Side:
+    """What was counted of one side of a split."""
+
     __pydantic_config__ = EXACT
 
     tokens: Count
@@ -56,7 +68,9 @@ class _Side:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Statistics:
+class Statistics:
+    """What was counted of a split."""
+
     __pydantic_config__ = EXACT
 
     pairs: Count
@@ -64,16 +78,16 @@ class _Statistics:
     read: Count
     dropped: dict[str, Count]
     """reason -> pairs"""
-    source: _Side
-    target: _Side
+    source: Side
+    target: Side
     cut_words: Count = 0
-    """words cut because they are very long"""
+    """training words that were cut because they are very long"""
     shared: Count = 0
     """training pairs in another split too"""
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Manifest:
+class Manifest:
     """What `manifest.json` says, checked when it is read."""
 
     __pydantic_config__ = EXACT
@@ -81,20 +95,20 @@ class _Manifest:
     format: str
     fingerprint: str
     """of the corpus that was read"""
-    inputs: list[_File]
+    inputs: list[Input]
     """the files that were read"""
     settings: dict[str, Any]
     """how text became ids"""
     languages: tuple[str, str]
     vocabulary: tuple[_Ids, _Ids]
     """number of ids of each side"""
-    types: dict[str, Literal["uint8", "uint16", "uint32"]]
+    types: dict[str, Type]
     """of each side's ids"""
     splits: dict[str, Count]
     """split -> pairs"""
-    statistics: dict[str, _Statistics]
+    statistics: dict[str, Statistics]
     """split -> what was counted"""
-    files: dict[str, _File]
+    files: dict[str, File]
     """what the folder holds"""
 
     def __post_init__(self) -> None:
@@ -152,32 +166,31 @@ class Prepared:
     """A prepared corpus."""
 
     folder: Path
-    manifest: dict[str, Any]
+    manifest: Manifest
 
     @staticmethod
     def open(folder: str | Path) -> Prepared:
         """Open a prepared folder; refuse what is not one, or not whole, in one line."""
         folder = Path(folder)
         try:
-            manifest = storage.parse(storage.read(folder / MANIFEST, _LARGEST), FORMAT)
-            checked = schemas.parsed(_Manifest, storage.encoded(manifest))
-            if absent := _OF_TRAIN - manifest["statistics"]["train"].keys():
-                raise ValueError(f"it has no {min(absent)} of the training pairs")
+            said = storage.parse(storage.read(folder / MANIFEST, _LARGEST), FORMAT)
+            manifest = schemas.parsed(Manifest, storage.encoded(said))
+            schemas.check_whole(manifest.statistics["train"], said["statistics"]["train"])
         except FileNotFoundError:
             raise BadStore(f"{folder} holds no prepared corpus; make one with prepare") from None
         except ValueError as error:
             reason = " ".join(str(error).split())
             raise BadStore(f"{folder / MANIFEST} is damaged ({reason}); prepare again") from None
-        for name, entry in checked.files.items():
+        for name, entry in manifest.files.items():
             path, size = folder / name, entry.bytes
             actual = path.stat().st_size if path.is_file() else -1
             if actual != size:
                 state = "is missing" if actual < 0 else f"has {actual} bytes instead of {size}"
                 raise BadStore(f"{path} {state}; prepare again")
         prepared = Prepared(folder, manifest)
-        for split, n in checked.splits.items():
+        for split, n in manifest.splits.items():
             needed = [f"{split}.{side}.{part}" for side in SIDES for part in ("ids", "offsets")]
-            if absent := [name for name in needed if name not in checked.files]:
+            if absent := [name for name in needed if name not in manifest.files]:
                 raise BadStore(f"{folder / MANIFEST} does not name {absent[0]}; prepare again")
             for side in SIDES:
                 ragged = prepared._ragged(split, side)
@@ -187,19 +200,19 @@ class Prepared:
 
     def verify(self) -> None:
         """Read every file and compare its SHA-256 with the manifest's."""
-        for name, entry in self.manifest["files"].items():
-            if digest(self.folder / name) != entry["sha256"]:
+        for name, file in self.manifest.files.items():
+            if digest(self.folder / name) != file.sha256:
                 raise BadStore(f"{self.folder / name} is not what was written; prepare again")
 
     @property
     def splits(self) -> tuple[str, ...]:
         """The names of the splits."""
-        return tuple(self.manifest["splits"])
+        return tuple(self.manifest.splits)
 
     @property
     def fingerprint(self) -> str:
         """SHA-256 of all that was written: two prepared corpora with the same one are the same."""
-        entries = sorted((name, entry["sha256"]) for name, entry in self.manifest["files"].items())
+        entries = sorted((name, file.sha256) for name, file in self.manifest.files.items())
         return hashlib.sha256(json.dumps(entries).encode()).hexdigest()
 
     @functools.cached_property
@@ -218,7 +231,7 @@ class Prepared:
         source, target = (self._ragged(split, side) for side in SIDES)
         path = self.folder / f"{split}.weight"
         weight = np.ones(len(source), np.float32)
-        if path.name in self.manifest["files"]:
+        if path.name in self.manifest.files:
             weight = np.fromfile(path, "<f4")
             if len(weight) != len(source) or not (np.isfinite(weight) & (weight >= 0)).all():
                 raise BadStore(f"{path} has no weight for each pair; prepare again")
@@ -227,23 +240,21 @@ class Prepared:
     def lines(self, split: str, side: str) -> list[str]:
         """Return one side of a split other than train, as it was read."""
         path = self.folder / f"{split}.{side}.text"
-        if path.name not in self.manifest["files"]:
+        if path.name not in self.manifest.files:
             raise BadStore(f"{self.folder} has no text of {split}; prepare again")
         return path.read_bytes().decode().split("\n")[:-1]
 
     def _ragged(self, split: str, side: str) -> Ragged:
-        name = self.manifest["types"][side]
+        kind = np.dtype(self.manifest.types[side]).newbyteorder("<")
         ids, offsets = (self.folder / f"{split}.{side}.{part}" for part in ("ids", "offsets"))
-        return Ragged(
-            _mapped(ids, np.dtype(_TYPES[name]).newbyteorder("<")), _mapped(offsets, "<i8")
-        )
+        return Ragged(_mapped(ids, kind), _mapped(offsets, "<i8"))
 
 
 class Writer:
     """Write the sequences of one side of a split as they come."""
 
     def __init__(self, folder: Path, split: str, side: str, vocabulary: int) -> None:
-        self.type = smallest_type(vocabulary)
+        self.type = np.dtype(smallest_type(vocabulary)).newbyteorder("<")
         paths = (folder / f"{split}.{side}.{part}" for part in ("ids", "offsets"))
         self._ids, self._offsets = (path.open("wb") for path in paths)
         self._end = 0
@@ -272,11 +283,10 @@ def write_lines(folder: Path, split: str, pairs: Iterable[Sequence[str]]) -> set
     return set(names)
 
 
-def smallest_type(vocabulary: int) -> np.dtype[Any]:
+def smallest_type(vocabulary: int) -> Type:
     """Return the smallest unsigned integer type that holds every id of a vocabulary."""
-    kinds = [np.dtype(kind) for kind in _TYPES.values()]
-    fitting = next(kind for kind in kinds if vocabulary <= 2 ** (8 * kind.itemsize))
-    return fitting.newbyteorder("<")
+    kinds: tuple[Type, ...] = get_args(Type)
+    return next(kind for kind in kinds if vocabulary <= np.iinfo(kind).max + 1)
 
 
 def digest(path: Path) -> str:
@@ -285,10 +295,10 @@ def digest(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def describe(folder: Path, names: Iterable[str]) -> dict[str, dict[str, Any]]:
+def describe(folder: Path, names: Iterable[str]) -> dict[str, File]:
     """Return size and SHA-256 of files, for a manifest."""
     return {
-        name: {"bytes": (folder / name).stat().st_size, "sha256": digest(folder / name)}
+        name: File(bytes=(folder / name).stat().st_size, sha256=digest(folder / name))
         for name in sorted(names)
     }
 

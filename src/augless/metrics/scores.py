@@ -61,6 +61,8 @@ class Metric(Knobs, ABC):
     """A way to score: from outputs to statistics per sentence, from their sum to a value."""
 
     name: ClassVar[str]
+    title: ClassVar[str] = ""
+    """what it is called in a sentence, where that is not its name"""
     needs: ClassVar[tuple[str, ...]] = ("hypotheses", "references")
     higher_is_better: ClassVar[bool] = True
     additive: ClassVar[bool] = True
@@ -125,6 +127,7 @@ class Bleu(Metric):
     """Corpus BLEU as sacreBLEU computes it, on detokenised text, case kept."""
 
     name: ClassVar[str] = "bleu"
+    title: ClassVar[str] = "BLEU"
     largest: ClassVar[float] = 100.0
     of_phrases: ClassVar[bool] = True
     lowercase: ClassVar[bool] = False
@@ -153,6 +156,7 @@ class LowercasedBleu(Bleu):
     """Corpus BLEU as sacreBLEU computes it with `-lc`: detokenised text, lower-cased."""
 
     name: ClassVar[str] = "bleu-lowercased"
+    title: ClassVar[str] = "lower-cased BLEU"
     lowercase: ClassVar[bool] = True
 
 
@@ -161,6 +165,7 @@ class Chrf(Metric):
     """chrF as sacreBLEU computes it: F of character n-grams, recall counting `beta` times."""
 
     name: ClassVar[str] = "chrf"
+    title: ClassVar[str] = "chrF"
     largest: ClassVar[float] = 100.0
     characters: Annotated[int, "longest character n-gram", Within(1, 100)] = 6
     words: Annotated[int, "longest word n-gram: 0 is chrF, 2 is chrF++", Within(0, 100)] = 0
@@ -215,6 +220,7 @@ class TokenisedBleu(_Tokenised):
     """The paper's BLEU: Moses' tokens, lower-cased, and no tokenisation of sacreBLEU's."""
 
     name: ClassVar[str] = "bleu-tokenised"
+    title: ClassVar[str] = "tokenised BLEU"
     largest: ClassVar[float] = 100.0
     of_phrases: ClassVar[bool] = True
     smoothing: ClassVar[str] = "exp"
@@ -244,6 +250,7 @@ class Precision1(TokenisedBleu):
     """The share of words that the reference has too, clipped: BLEU-1 of the paper's Table 2."""
 
     name: ClassVar[str] = "precision-1"
+    title: ClassVar[str] = ""
     of_phrases: ClassVar[bool] = False
     smoothing: ClassVar[str] = "none"
     order: ClassVar[int] = 1

@@ -38,6 +38,9 @@ class Falling(InUnits):
     )
 
     falls: ClassVar[bool] = True
+    summary: ClassVar[str] = (
+        "not the paper's: samples with a low loss weigh more, up to {most:g} times as much"
+    )
 
     def curve(self, relative: Tensor) -> Tensor:
         """Return 1 + strength · (1 - dE[Φ]/dL)."""
@@ -99,10 +102,18 @@ class Matched(Control):
     that kind, so that it keeps 86 to 97 % of the treatment. `shuffled` keeps none.
     """
 
+    summary: ClassVar[str] = (
+        "a control: every sample of a batch gets the mean weight that {of} gives the batch"
+    )
+
 
 @dataclass(frozen=True, kw_only=True)
 class Averaged(Control):
     """A pure learning rate: every sample gets the running mean weight of another weighting."""
+
+    summary: ClassVar[str] = (
+        "a control: every sample gets the running mean weight of {of}, a learning rate"
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,6 +123,8 @@ class Shuffled(Control):
     An `Objective` gives each weight, once, to a sample of a later batch, drawn among the last
     `window` ones; until there are so many, weights are one.
     """
+
+    summary: ClassVar[str] = "a control: the weights of {of}, given to other samples at random"
 
     window: Annotated[
         int, "samples among which weights are shuffled, many batches of them", Within(1, 10**7)

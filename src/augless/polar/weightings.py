@@ -32,6 +32,8 @@ class Weighting(Knobs):
 
     falls: ClassVar[bool] = False
     """whether easy samples weigh more than hard ones"""
+    summary: ClassVar[str] = ""
+    """what it does, as a report says it; {of}, {value} and {most}, the largest weight, are known"""
 
     clip: Annotated[
         tuple[float, float], "bounds that every weight is clipped to", Within(0, math.inf)
@@ -153,6 +155,8 @@ class Weighting(Knobs):
 class Plain(Weighting):
     """Every weight is one: training as usual."""
 
+    summary: ClassVar[str] = "every sample has the weight 1"
+
     def curve(self, relative: Tensor) -> Tensor:
         """Return ones."""
         return torch.ones_like(relative)
@@ -165,6 +169,8 @@ class Plain(Weighting):
 @dataclass(frozen=True, kw_only=True)
 class Constant(Weighting):
     """Every weight is the same number: a learning rate by another name."""
+
+    summary: ClassVar[str] = "every sample has the weight {value}: a learning rate by another name"
 
     value: Annotated[float, "the weight of every sample", Within(0, 1e6)] = 1.0
 
@@ -200,6 +206,10 @@ class Linear(InUnits):
     Corollary 1 (r uniform):      w = 1 + strength · (1/2 + 2 C1 L), C1 = 1/4.
     Corollary 2 (r exponential):  w = 1 + strength · (C1 + C1 L), C1(R) = (1 - 1/e) R² / 2.
     """
+
+    summary: ClassVar[str] = (
+        "the weights as the paper prints them: they grow with the loss, without end"
+    )
 
     corollary: Annotated[Literal[1, 2], "which corollary of the paper"] = 1
     c1: Annotated[
@@ -247,6 +257,8 @@ class Linear(InUnits):
 class Focal(InUnits):
     """The focal weight (1 - p)^gamma, p = exp(-L): hard samples first, without any neighbours."""
 
+    summary: ClassVar[str] = "the focal loss: samples with a high loss weigh more, up to 1"
+
     gamma: Annotated[float, "how strongly easy samples are discounted", Within(0, 1000)] = 2.0
 
     def curve(self, relative: Tensor) -> Tensor:
@@ -280,6 +292,10 @@ class Law(InUnits):
     strength: Annotated[float, "total weight of the neighbours", Within(0, 1e6)] = 1.0
 
     radii: ClassVar[str] = ""  # the name in scipy.stats of the radius' distribution, R = 1
+    summary: ClassVar[str] = (
+        "an exact law of the paper: samples with a high loss weigh more, "
+        "up to {most:g} times as much"
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -367,6 +383,8 @@ class Empirical(Law):
 
     Measured angles need not balance, so the weight starts at 1 - strength · E[cos θ].
     """
+
+    summary: ClassVar[str] = f"{Law.summary}, for neighbours that were measured"
 
     neighbours: Annotated[Neighbours | str | Path, "measured neighbours, or their file"]
     angle: Annotated[Angle, "how directions are distributed"] = "measured"

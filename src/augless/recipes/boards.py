@@ -31,6 +31,8 @@ def listener(run: runs.Run, then: Listener) -> Listener:
     def write(record: runs.Logged) -> None:
         then(record)
         numbers = _numbers("", vars(record)) | _numbers("valid/", record.scores)
+        for split, scores in record.watched.items():
+            numbers |= _numbers(f"{split}/", scores)
         for i, term in enumerate(record.terms):
             numbers |= _numbers(f"term{i}/", vars(term))
         for name, value in numbers.items():

@@ -20,12 +20,12 @@ import torch
 from numpy.typing import NDArray
 
 from augless import augmentation, corpora, data, decoding, metrics, models, runs, text, training
+from augless.corpora import Progress
+from augless.errors import Stopped
 from augless.recipes import boards, memory, needing
 from augless.recipes.reading import BadRecipe, Resolved, changed, nested, override, resolve
 from augless.recipes.recipe import Generation, Recipe
 from augless.recipes.validating import validation
-
-Progress = Callable[[str, int, int | None], None]
 
 AUGMENTED = "augmented"
 """folder of made pairs, below that of prepared corpora"""
@@ -96,7 +96,7 @@ def train(
 
     The run's folder is named after the recipe and a fingerprint of it and its corpus. What a recipe
     that augments needs is done first: if that is stopped, the run is that of the need, or there is
-    none yet and `augmentation.Stopped` is raised.
+    none yet and `errors.Stopped` is raised.
     """
     recipe, stop = resolved.recipe, place.stop
     deadline = time.monotonic() + 60 * max_minutes
@@ -114,7 +114,7 @@ def train(
             return before, False
         made = augment(resolved, place)
         if made is None:
-            raise augmentation.Stopped("stopped while making pairs; run the same command to resume")
+            raise Stopped("stopped while making pairs; run the same command to resume")
         needed = costs(resolved, made, place)
         enlarged = augmentation.Enlarged.of(recipe.corpus, made.folder, recipe.augment.w)
         prepared = prepare(resolved, place, enlarged)
@@ -127,6 +127,7 @@ def train(
             trainer,
             run,
             validate=validation(recipe, prepared),
+            watch={split: validation(recipe, prepared, split) for split in recipe.training.watch},
             higher_is_better=metrics.higher_is_better(recipe.training.metric),
             stop=place.stop,
             needed=needed,
@@ -270,11 +271,10 @@ def costs(
 ) -> dict[str, runs.Spent]:
     """Return what all took that was needed before training, by what it was."""
     manifest = made.manifest
-    texts = manifest["pairs"]["made"] + manifest["pairs"]["left_out"]
-    spent = {REWRITING: runs.Spent(seconds=manifest["seconds"], samples=texts)}
-    if "small_model" in manifest:
-        small = manifest["small_model"]
-        spent["small model"] = runs.Spent(seconds=small["seconds"], samples=small["samples"])
+    texts = manifest.pairs.made + manifest.pairs.left_out
+    spent = {REWRITING: runs.Spent(seconds=manifest.seconds, samples=texts)}
+    if (small := manifest.small_model) is not None:
+        spent["small model"] = runs.Spent(seconds=small.seconds, samples=small.samples)
     for name, folder in homes(resolved, place).items():
         ended = runs.Run.open(folder).outcome() or runs.Spent()
         spent[name] = runs.Spent(seconds=ended.seconds, samples=ended.samples)

@@ -15,7 +15,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from augless.reports import answers, costs
-from augless.reports.evidence import Evidence, Verdict
+from augless.reports.cells import Verdict
+from augless.reports.evidence import Evidence
 from augless.reports.words import joined
 
 ROUGH = 1.1  # times as long as another that still count as equal
@@ -102,7 +103,7 @@ def _silent(evidence: Evidence) -> str:
         return f"outputs of {plain} are degenerate"
     if not all(row.complete for row in rows):
         return f"not every run of {plain} is done"
-    if all(study.silent for study in evidence.studies):
+    if all(study.inconclusive for study in evidence.studies):
         return "the models have learnt too little to be compared"
     contrasts = [row.baseline for row in evidence.table.rows.values() if row.baseline]
     if contrasts and not any(one.of_methods for one in contrasts):
@@ -129,7 +130,7 @@ def _candidates(
             one = _Candidate(
                 method=method,
                 seconds=spent,
-                gain=evidence.telling.gain(contrast.estimate),
+                gain=evidence.first_conclusive.gain(contrast.estimate),
                 detectable=effect,
                 kind=evidence.verdict(contrast),
             )
@@ -154,11 +155,11 @@ def _not_shown(
     if best.gain <= 0:
         return said
     gain, effect = (
-        answers.amount(evidence.telling, v or 0.0) for v in (best.gain, best.detectable)
+        answers.amount(evidence.first_conclusive, v or 0.0) for v in (best.gain, best.detectable)
     )
     return (
-        f"{said} {best.method} has the best mean, by {gain} {evidence.telling.unit}, but the "
-        f"minimum detectable effect is {effect}; it took {best.long(plain)}."
+        f"{said} {best.method} has the best mean, by {gain} {evidence.first_conclusive.unit}, but "
+        f"the minimum detectable effect is {effect}; it took {best.long(plain)}."
     )
 
 
@@ -166,7 +167,7 @@ def _shown(
     evidence: Evidence, plain: _Candidate, take: _Candidate, best: _Candidate, cheapest: _Candidate
 ) -> str:
     """Say what to take where something is shown to beat the baseline."""
-    study, beats = evidence.telling, f"shown to beat {plain.method}"
+    study, beats = evidence.first_conclusive, f"shown to beat {plain.method}"
     effect = f"{answers.amount(study, best.detectable or 0.0)} {study.unit}"
     within = f"is within the minimum detectable effect ({effect}) of {best.method}"
     why = "has the best mean" if take is best else f"{within}, the best mean"

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 
 from augless import metrics, trials
 from augless.reports import words
-from augless.reports.evidence import MARKS, WEAK, Evidence, MethodResult, Study
+from augless.reports.cells import MARKS
+from augless.reports.evidence import SMALL_SPREAD, Evidence, MethodResult, Study
 from augless.reports.words import joined, probability
 
 COMMAND = "augless trial PLAN"  # where nobody knows what a trial was started by
@@ -64,19 +65,19 @@ def of(evidence: Evidence) -> Answer:
     comparable = [study for study in evidence.studies if study.candidates]
     if not comparable or primary is None:
         return Answer(sentence=_nothing(evidence.studies), general=general)
-    silent = [study for study in comparable if study.silent]
-    learnt = [study for study in comparable if not study.silent]
-    commands = [*_by_characters(evidence)] if silent else []
+    inconclusive = [study for study in comparable if study.inconclusive]
+    learnt = [study for study in comparable if not study.inconclusive]
+    commands = [*_by_characters(evidence)] if inconclusive else []
     notes: tuple[str, ...] = ()
     if not learnt:
-        seen = dict.fromkeys(line for study in silent for line in _why_silent(study))
-        sentence, numbers = _unlearnt(silent), tuple(seen)
+        seen = dict.fromkeys(line for study in inconclusive for line in _why_inconclusive(study))
+        sentence, numbers = _unlearnt(inconclusive), tuple(seen)
     else:
         contrast = evidence.table.rows[primary].baseline
         sentence = _sentence(evidence, primary, contrast)
         numbers = tuple(_numbers(evidence, primary, contrast)) if contrast else ()
         commands += _more_seeds(evidence, contrast) if contrast else ()
-        notes = tuple(dict.fromkeys(_notes(evidence, primary, silent, learnt)))
+        notes = tuple(dict.fromkeys(_notes(evidence, primary, inconclusive, learnt)))
     return Answer(
         sentence=sentence,
         numbers=numbers,
@@ -112,7 +113,7 @@ def _interval(study: Study, test: metrics.Difference) -> str:
 def _measured(study: Study, contrast: trials.Contrast) -> str:
     """Write a difference with its interval and its p."""
     size = f"{_signed(study, contrast.estimate)} {study.unit}"
-    return f"{size} ({_interval(study, contrast)}, {probability(contrast.corrected_p)})"
+    return f"{size} ({_interval(study, contrast)}, {probability(contrast)})"
 
 
 # The sentence, in plain words, without a number
@@ -159,7 +160,7 @@ def _beside_control(evidence: Evidence, method: str) -> str:
 
 def _numbers(evidence: Evidence, primary: str, contrast: trials.Contrast) -> Iterator[str]:
     """Yield the differences, and what could have been seen."""
-    study, plain, test = evidence.telling, evidence.plan.baseline, _TESTS[contrast.test]
+    study, plain, test = evidence.first_conclusive, evidence.plan.baseline, _TESTS[contrast.test]
     if not contrast.of_methods:
         yield (
             f"The one model of {primary} is {_measured(study, contrast)} from that of {plain}, "
@@ -215,11 +216,11 @@ def seeds_needed(evidence: Evidence, corpus: str | None = None) -> str:
 
 
 def _notes(
-    evidence: Evidence, primary: str, silent: Sequence[Study], learnt: Sequence[Study]
+    evidence: Evidence, primary: str, inconclusive: Sequence[Study], learnt: Sequence[Study]
 ) -> Iterator[str]:
     """Yield what else must be said of methods."""
-    for study in silent:
-        yield from (f"On {study.corpus}: {line}" for line in _why_silent(study))
+    for study in inconclusive:
+        yield from (f"On {study.corpus}: {line}" for line in _why_inconclusive(study))
     for study in learnt if len(evidence.studies) > 1 else ():
         row = study.row(primary)
         if row is not None and (one := row.baseline) is not None:
@@ -257,13 +258,13 @@ def _caveats(study: Study, primary: str, where: str) -> Iterator[str]:
         yield f"{has}, where it says little."
     if ours is None or ours.baseline is None or not ours.weighs:
         return
-    if ours.besides:
+    if ours.differs_elsewhere:
         yield (
             f"{primary} differs from {plain.method} in more than its weights{where}: what they do "
             "is only a part of the difference."
         )
     spread = ours.treatment.spread
-    if spread is not None and spread < WEAK:
+    if spread is not None and spread < SMALL_SPREAD:
         varied = f"weights of {primary} vary by {spread:.1%} of their mean"
         yield f"The treatment was weak{where}: {varied}."
     best, contrast = max(study.candidates, key=lambda pair: study.gain(pair[1].estimate))
@@ -301,7 +302,7 @@ def _unlearnt(studies: Sequence[Study]) -> str:
     return f"There is no answer: {studies[0].unit} is too near 0 to tell methods apart."
 
 
-def _why_silent(study: Study) -> list[str]:
+def _why_inconclusive(study: Study) -> list[str]:
     """Say what was seen, and what to do."""
     faults = [
         f"{row.method}, seed {seed}: {fault}."

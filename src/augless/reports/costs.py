@@ -8,8 +8,9 @@ from dataclasses import dataclass
 
 from augless import runs
 from augless.reports import charts, words
+from augless.reports.cells import Cell, Line, Table
 from augless.reports.evidence import Evidence, MethodResult, Study
-from augless.reports.tables import Cell, Line, Table, noted
+from augless.reports.tables import noted
 from augless.trials import facts
 
 LONGEST = 100  # characters of the line for a terminal
@@ -29,7 +30,7 @@ _UNITS = ((3 * 3600.0, 3600.0, "hours"), (180.0, 60.0, "minutes"), (0.0, 1.0, "s
 
 
 @dataclass(frozen=True, kw_only=True)
-class Known:
+class MethodCost:
     """What a method cost on a corpus, in numbers."""
 
     row: MethodResult
@@ -45,7 +46,7 @@ class Known:
         return self.cost.total.seconds
 
 
-def known(evidence: Evidence, study: Study) -> list[Known]:
+def known(evidence: Evidence, study: Study) -> list[MethodCost]:
     """Return what methods cost on a corpus, those of which something is known."""
     costs, base = evidence.trial.costs, study.baseline
     spent = {
@@ -57,7 +58,7 @@ def known(evidence: Evidence, study: Study) -> list[Known]:
         times = total.seconds / plain.seconds if both and plain.seconds else None
         samples = total.samples / plain.samples if both and plain.samples else None
         if total.seconds:
-            listed.append(Known(row=row, cost=spent[row.method], times=times, samples=samples))
+            listed.append(MethodCost(row=row, cost=spent[row.method], times=times, samples=samples))
     return listed
 
 
@@ -94,7 +95,7 @@ def _seconds(value: float) -> str:
     return f"{value:,.0f}" if value >= 10 else f"{value:.1f}"
 
 
-def _legend(evidence: Evidence, study: Study, spent: Sequence[Known]) -> Iterator[str]:
+def _legend(evidence: Evidence, study: Study, spent: Sequence[MethodCost]) -> Iterator[str]:
     plan = evidence.plan
     over = f"of all {len(plan.seeds)} seeds together" if len(plan.seeds) > 1 else "of one seed"
     yield f"Seconds {over}, with all that a method needs, each piece of work counted once;"
@@ -133,7 +134,7 @@ def figure(evidence: Evidence, study: Study) -> list[charts.Panel]:
     ]
 
 
-def _point(study: Study, one: Known, place: float) -> charts.Series:
+def _point(study: Study, one: MethodCost, place: float) -> charts.Series:
     row, contrast = one.row, one.row.baseline
     mean, plain = row.mean or 0.0, study.baseline.mean or 0.0
     return charts.Series(
@@ -145,7 +146,7 @@ def _point(study: Study, one: Known, place: float) -> charts.Series:
         high=[plain + contrast.high] if contrast else (),
         form="point",
         claimed=contrast is not None and study.verdict(contrast) != "open",
-        said=f"{row.method}: {mean:.2f} {study.unit}, {duration(one.seconds)}",
+        said=f"{row.method}: {mean:.2f} {study.unit}, {words.short_duration(one.seconds)}",
     )
 
 
@@ -196,18 +197,11 @@ def line(evidence: Evidence) -> str:
         return ""
     others = {m: s / spent[plain] for m, s in spent.items() if m != plain and s}
     listed = [f"{m} {times(ratio)}\N{MULTIPLICATION SIGN}" for m, ratio in others.items()]
-    start = f"Time with all that it needs: {plain} {duration(spent[plain])}"
+    start = f"Time with all that it needs: {plain} {words.short_duration(spent[plain])}"
     if len(start) + len(", ".join(listed)) < LONGEST or len(others) < 2:
         return f"{', '.join([start, *listed])}."
     ends = sorted(zip(others.values(), listed, strict=True))
     return f"{start}, others from {ends[0][1]} to {ends[-1][1]}."
-
-
-def duration(seconds: float) -> str:
-    """Write a time in short."""
-    if seconds < 180:
-        return f"{seconds:.0f} s" if seconds >= 10 else f"{seconds:.1f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 3 * 3600 else f"{seconds / 3600:.1f} h"
 
 
 def times(ratio: float) -> str:

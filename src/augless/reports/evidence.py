@@ -5,26 +5,15 @@ from __future__ import annotations
 import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from augless import metrics, runs, trials
-
-if TYPE_CHECKING:
-    from augless.reports.tables import Table
+from augless.reports.cells import Table, Verdict
 
 Role = Literal["baseline", "control", "method"]
-Verdict = Literal["better", "worse", "open"]
-MARKS: dict[Verdict, str] = {"better": "▲", "worse": "▼", "open": ""}
-WATCHED = "test "  # how scores of a split that is only watched begin
 COLOURS = 8  # of the palette in chart.css
 # Choice: weights that vary by less than this share of their mean can hardly do anything.
-WEAK = 0.05
-_NAMES = {
-    "bleu": "BLEU",
-    "bleu-lowercased": "lower-cased BLEU",
-    "bleu-tokenised": "tokenised BLEU",
-    "chrf": "chrF",
-}
+SMALL_SPREAD = 0.05
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,7 +49,7 @@ class MethodResult(trials.Result):
     """whether it gives samples weights of their own, or of their batch"""
     matched: bool
     """whether its control takes the weights of this very method"""
-    besides: bool
+    differs_elsewhere: bool
     """whether it differs from the baseline in more than its weights"""
     waiting: int
     """runs that are neither done nor failed"""
@@ -107,7 +96,7 @@ class Study:
         return metrics.near_zero(self.metric.name, row.mean)
 
     @property
-    def silent(self) -> bool:
+    def inconclusive(self) -> bool:
         """Whether all that is compared has learnt too little to be compared."""
         rows = [self.baseline, *(row for row, _ in self.candidates)]
         return all(map(self.near_zero, rows)) or all(row.faults for row in rows)
@@ -117,7 +106,7 @@ class Study:
         """Whether the test set was scored during training."""
         runs = (record for row in self.rows for record in row.records.values())
         entries = (entry for record in runs for entry in record.history)
-        return any(name.startswith(WATCHED) for entry in entries for name in entry.scores)
+        return any("test" in entry.watched for entry in entries)
 
     @property
     def unit(self) -> str:
@@ -136,7 +125,7 @@ class Study:
 
     def verdict(self, contrast: trials.Contrast) -> Verdict:
         """Say whether a difference may be claimed, and in which direction."""
-        if not contrast.claimed or self.silent:
+        if not contrast.claimed or self.inconclusive:
             return "open"
         return "better" if self.gain(contrast.estimate) > 0 else "worse"
 
@@ -173,9 +162,9 @@ class Evidence:
         return [entry.record for entry in self.trial.entries if entry.record is not None]
 
     @property
-    def telling(self) -> Study:
+    def first_conclusive(self) -> Study:
         """The first corpus on which models have learnt enough to be compared, else the first."""
-        return next((study for study in self.studies if not study.silent), self.studies[0])
+        return next((study for study in self.studies if not study.inconclusive), self.studies[0])
 
     def study(self, corpus: str) -> Study:
         """Return what is known on a corpus."""
@@ -187,7 +176,7 @@ class Evidence:
 
     def verdict(self, contrast: trials.Contrast) -> Verdict:
         """Say whether a difference over all corpora may be claimed, and in which direction."""
-        return self.telling.verdict(contrast)
+        return self.first_conclusive.verdict(contrast)
 
 
 def gather(trial: trials.Trial) -> Evidence:
@@ -227,7 +216,7 @@ def styles(plan: trials.Plan) -> dict[str, str]:
 
 def metric_name(metric: str) -> str:
     """Return what a metric is called in a sentence."""
-    return _NAMES.get(metric, metric.replace("-", " "))
+    return metrics.METRICS.get(metric, metrics.Metric).title or metric.replace("-", " ")
 
 
 def digits_of(score: float) -> int:
@@ -249,7 +238,7 @@ def _study(
             role=role(plan, method),
             weighs=any(record.weighted_term is not None for record in result.records.values()),
             matched=plan.methods[result.control_name or method].matches == method,
-            besides=_besides(result.records.values(), plain.records.values()),
+            differs_elsewhere=_differ_elsewhere(result.records.values(), plain.records.values()),
             waiting=len(plan.seeds) - len({*result.records, *result.failures}),
             treatment=treatment_of(list(result.records.values())),
         )
@@ -264,7 +253,7 @@ def _study(
     )
 
 
-def _besides(ours: Iterable[trials.Record], theirs: Iterable[trials.Record]) -> bool:
+def _differ_elsewhere(ours: Iterable[trials.Record], theirs: Iterable[trials.Record]) -> bool:
     """Tell whether recipes differ in more than seeds and weightings."""
     first, other = (
         [(record.unweighted, [(t.loss, t.scale) for t in record.terms]) for record in records][:1]

@@ -13,6 +13,7 @@ from typing import Any
 
 from augless import schemas, trials
 from augless.reports import advice, answers, costs, naming, pages, tables
+from augless.reports.cells import Table
 from augless.reports.evidence import Evidence, MethodResult, Study
 from augless.reports.words import MINUS
 from augless.trials.summary import AGAINST
@@ -42,7 +43,7 @@ _PARTS = (*costs.PARTS, "total")
 _TREATMENT = ("spread", "effective", "within", "clipped")
 
 
-def _main(evidence: Evidence) -> list[tables.Table]:
+def _main(evidence: Evidence) -> list[Table]:
     """Return the tables that an answer rests on."""
     listed = [tables.overview(evidence)]
     for study in evidence.studies:
@@ -53,7 +54,7 @@ def _main(evidence: Evidence) -> list[tables.Table]:
     return [table for table in listed if table is not None]
 
 
-def _below(table: tables.Table) -> Iterator[str]:
+def _below(table: Table) -> Iterator[str]:
     """Yield what is small in a table, column by column: its intervals and p-values."""
     for k, heading in enumerate(table.head[1:]):
         small = {line.name: line.cells[k].small for line in table.lines}
@@ -61,7 +62,7 @@ def _below(table: tables.Table) -> Iterator[str]:
             yield f"{heading[:1].upper()}{heading[1:]}: {', '.join(listed)}."
 
 
-def _all(evidence: Evidence) -> list[tables.Table]:
+def _all(evidence: Evidence) -> list[Table]:
     """Return all tables, those of costs, of treatments and of other metrics last."""
     further = [costs.table(evidence, study) for study in evidence.studies]
     further += [tables.treatments(study) for study in evidence.studies]
@@ -79,7 +80,7 @@ def latex(evidence: Evidence) -> str:
     return _written("tables.tex", _all(evidence))
 
 
-def _written(template: str, listed: Sequence[tables.Table]) -> str:
+def _written(template: str, listed: Sequence[Table]) -> str:
     environment = pages.environment("reports", autoescape=False)
     environment.filters |= {"markdown": in_markdown, "latex": in_latex}
     return environment.get_template(template).render(tables=listed)
@@ -178,7 +179,7 @@ def _values(evidence: Evidence, study: Study, row: MethodResult) -> dict[str, An
     }
 
 
-def _cost(spent: costs.Known | None) -> dict[str, Any] | None:
+def _cost(spent: costs.MethodCost | None) -> dict[str, Any] | None:
     if spent is None:
         return None
     parts = {part: spent.cost[part] for part in costs.PARTS} | {"total": spent.cost.total}
@@ -212,7 +213,7 @@ def _overall(evidence: Evidence, contrast: trials.Contrast | None) -> dict[str, 
     if contrast is None:
         return None
     likely = contrast.likely
-    return (_compared(evidence.telling, contrast) or {}) | {
+    return (_compared(evidence.first_conclusive, contrast) or {}) | {
         "corpora": contrast.corpora,
         "primary": contrast.primary,
         "random_effects": likely and vars(likely.mean) | {"between": likely.between},

@@ -11,16 +11,9 @@ import numpy as np
 from augless import metrics, runs, trials
 from augless.recipes import BadRecipe, reading
 from augless.reports import charts, words
+from augless.reports.cells import MARKS
 from augless.reports.charts import Panel
-from augless.reports.evidence import (
-    COLOURS,
-    MARKS,
-    WATCHED,
-    Evidence,
-    MethodResult,
-    Study,
-    metric_name,
-)
+from augless.reports.evidence import COLOURS, Evidence, MethodResult, Study, metric_name
 from augless.trials import summary
 
 POINTS_SHOWN = 80  # points of a line: more cannot be seen
@@ -96,18 +89,21 @@ def over_seeds(
 
 def learning(study: Study) -> list[Panel]:
     """Draw the validation score, or the watched test score, over the samples seen."""
-    runs = [record for row in study.rows for record in row.records.values()]
-    known = list(dict.fromkeys(n for run in runs for epoch in run.epochs for n in epoch.scores))
+    records = [record for row in study.rows for record in row.records.values()]
+    watched = study.watched
+
+    def scores(entry: runs.Logged) -> dict[str, float | None]:
+        return entry.watched.get("test", {}) if watched else entry.scores
+
+    known = list(dict.fromkeys(n for one in records for epoch in one.epochs for n in scores(epoch)))
     if not known:
         return []
     others = [name for name in known if name not in metrics.METRICS or metrics.of_text(name)]
-    watched = [name for name in others if name.startswith(WATCHED)]
     score = study.metric.name if study.metric.name in known else (others or known)[-1]
-    score = watched[0] if watched else score
-    lines = _lines(study.rows, lambda row, entry: entry.scores.get(score), ("epoch",))
+    lines = _lines(study.rows, lambda row, entry: scores(entry).get(score), ("epoch",))
     if not lines:
         return []
-    name = metric_name(score.removeprefix(WATCHED))
+    name = metric_name(score)
     title = f"{'Test' if watched else 'Validation'} {name}"
     panels = [charts.plot(lines, title=title, x_name="samples seen", x_low=0.0, y_name=name)]
     late = [_second_half(line) for line in lines]

@@ -5,24 +5,7 @@ from __future__ import annotations
 from augless.reports.evidence import Evidence
 from augless.trials import facts
 
-_LAW = (
-    "an exact law of the paper: samples with a high loss weigh more, up to {most:g} times as much"
-)
-# By the weighting's name; {of} is the method or weighting that a control takes its weights from.
-_WEIGHTINGS = {
-    "plain": "every sample has the weight 1",
-    "constant": "every sample has the weight {value}: a learning rate by another name",
-    "matched": "a control: every sample of a batch gets the mean weight that {of} gives the batch",
-    "averaged": "a control: every sample gets the running mean weight of {of}, a learning rate",
-    "shuffled": "a control: the weights of {of}, given to other samples at random",
-    "linear": "the weights as the paper prints them: they grow with the loss, without end",
-    "uniform": _LAW,
-    "exponential": _LAW,
-    "point": _LAW,
-    "empirical": f"{_LAW}, for neighbours that were measured",
-    "falling": "not the paper's: samples with a low loss weigh more, up to {most:g} times as much",
-    "focal": "the focal loss: samples with a high loss weigh more, up to 1",
-}
+_PLAIN = facts.Component("plain")
 # By the key that a method sets.
 _KNOBS = {
     "terms.0.loss.smoothing": "label smoothing: {} of the probability is spread over all words",
@@ -56,9 +39,9 @@ def _described(evidence: Evidence, method: str) -> str:
         per_token = term.weighed_by == "loss-per-token"
         said.append(f"{weights}, by its loss per token" if per_token else weights)
     elif plain:
-        said.append(f"ordinary training: {_WEIGHTINGS['plain']}")
+        said.append(f"ordinary training: {weighting(_PLAIN)}")
     elif not said:
-        said.append(f"{_WEIGHTINGS['plain']}; what it changes is under “The methods”")
+        said.append(f"{weighting(_PLAIN)}; what it changes is under “The methods”")
     return "; ".join(said)
 
 
@@ -71,10 +54,13 @@ def _added(term: facts.Term) -> str:
 
 def weighting(component: facts.Component, matches: str | None = None) -> str:
     """Say what a weighting does; a control takes its weights from the method that it matches."""
+    from augless import polar  # brings torch
+
     knobs, strength = component.knobs, component.knobs.get("strength", 1.0)
-    if component.name not in _WEIGHTINGS:
+    kind = polar.WEIGHTINGS.get(component.name, polar.Weighting)
+    if not kind.summary:
         return f"weighs samples by {component.name}"
-    return _WEIGHTINGS[component.name].format(
+    return str(kind.summary).format(
         of=matches or knobs.get("of.name", "another weighting"),
         value=knobs.get("value", 1),
         most=1 + strength if isinstance(strength, int | float) else 2,

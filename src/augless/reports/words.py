@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from augless import metrics
+from augless import metrics, trials
 
 MINUS = "\N{MINUS SIGN}"
 
@@ -29,14 +29,18 @@ def interval(low: float, high: float, digits: int) -> str:
     return f"{signed(low, digits)} to {signed(high, digits)}"
 
 
-def probability(p: float) -> str:
-    """Write a p-value; one that is not the level is not rounded to it."""
+def probability(contrast: trials.Contrast) -> str:
+    """Write a contrast's p-value, which is corrected unless the contrast is the primary one.
+
+    A value that is not the level is not rounded to it.
+    """
+    name, p = "p" if contrast.primary else "corrected p", contrast.corrected_p
     if p < 0.001 or p >= 0.1:
-        return "p < 0.001" if p < 0.001 else f"p = {p:.2f}"
+        return f"{name} < 0.001" if p < 0.001 else f"{name} = {p:.2f}"
     digits = 1
     while float(text := f"{p:.{digits}g}") == metrics.LEVEL != p:
         digits += 1
-    return f"p = {text}"
+    return f"{name} = {text}"
 
 
 def tick(value: float) -> str:
@@ -64,6 +68,13 @@ def duration(seconds: float) -> str:
         return "1 second" if count == 1 else f"{count} seconds"
     minutes = seconds / 60
     return f"{minutes:.0f} minutes" if minutes < 90 else f"{minutes / 60:.1f} hours"
+
+
+def short_duration(seconds: float) -> str:
+    """Write a time in short."""
+    if seconds < 180:
+        return f"{seconds:.0f} s" if seconds >= 10 else f"{seconds:.1f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 3 * 3600 else f"{seconds / 3600:.1f} h"
 
 
 def joined(parts: Sequence[str]) -> str:

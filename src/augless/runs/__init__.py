@@ -15,7 +15,7 @@ Every byte that is read back is compared with a SHA-256 first. A file can name n
 is unpickled.
 """
 
-from augless.runs.directory import CRASH_POINTS, Busy, Changed, Checkpoint, Codecs, Run, Table
+from augless.runs.directory import CRASH_POINTS, Changed, Checkpoint, Codecs, Run, Table
 from augless.runs.files import FORMAT, SIDES, BadRun
 from augless.runs.progress import Best, Caution, Logged, Moment, Outcome, Spent, TermLog
 
@@ -25,7 +25,6 @@ __all__ = [
     "SIDES",
     "BadRun",
     "Best",
-    "Busy",
     "Caution",
     "Changed",
     "Checkpoint",

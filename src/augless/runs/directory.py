@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from augless import knobs, schemas, storage, text
+from augless.errors import Busy
 from augless.runs import files, tensors
 from augless.runs.files import FORMAT, SIDES, BadRun
 from augless.runs.progress import Best, Logged, Outcome
@@ -49,10 +50,6 @@ CRASH_POINTS = (
 
 class Changed(BadRun):
     """A run that was made with another recipe, corpus or vocabulary."""
-
-
-class Busy(RuntimeError):  # noqa: N818  # named for what it is
-    """A run that another process is working on."""
 
 
 @dataclass(frozen=True)

@@ -99,7 +99,9 @@ class Logged:
     terms: tuple[TermLog, ...] = ()
     tokens_per_second: Number = None
     scores: dict[str, Number] = field(default_factory=dict)
-    """of an epoch: on the validation set, and on splits that are watched"""
+    """of an epoch: on the validation set"""
+    watched: dict[str, dict[str, Number]] = field(default_factory=dict)
+    """of an epoch: split that chooses nothing -> its scores"""
     seconds: Number = None
     """of an epoch: spent on the run so far"""
     validation: Number = None
@@ -108,6 +110,13 @@ class Logged:
     """of an epoch"""
     cautions: tuple[Caution, ...] | None = None
     """of an epoch"""
+
+    def __post_init__(self) -> None:
+        # Older runs have watched scores among the others, named such as "test bleu".
+        for split, space, name in [key.partition(" ") for key in self.scores]:
+            if space:
+                score = self.scores.pop(f"{split} {name}")
+                self.watched.setdefault(split, {})[name] = score
 
     def term(self, place: int) -> TermLog:
         """Return what was logged of a term, nothing if it was not there."""

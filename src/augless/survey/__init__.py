@@ -27,7 +27,7 @@ from augless.survey.designing import (
     gold,
     scales,
 )
-from augless.survey.folder import Busy, Survey
+from augless.survey.folder import Survey
 from augless.survey.tallying import Tally, tally
 
 __all__ = [
@@ -35,7 +35,6 @@ __all__ = [
     "SCALES",
     "BadOptions",
     "BadSurvey",
-    "Busy",
     "Design",
     "Gold",
     "Options",

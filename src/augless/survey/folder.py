@@ -28,6 +28,7 @@ from typing import Annotated, Any, Literal
 import pydantic
 
 from augless import storage
+from augless.errors import Busy
 from augless.schemas import EXACT
 from augless.survey.designing import Annotator, BadSurvey, Design, Points, parsed
 from augless.survey.store import SLOWEST, Answer, Store
@@ -37,10 +38,6 @@ SURVEY, TOKENS, RATINGS, RETURNED = "survey.json", "tokens.json", "ratings.sqlit
 _LARGEST = 1 << 27  # bytes of a file; nothing of ours comes near
 _TOKEN = r"^[A-Za-z0-9_-]{22,64}$"  # 128 bits or more
 _ID = r"^[0-9a-f]{16}$"
-
-
-class Busy(OSError):  # noqa: N818 - as that of a run
-    """A survey that another process serves."""
 
 
 @dataclass(frozen=True)

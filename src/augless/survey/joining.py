@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 from augless.reports import tables, words
-from augless.reports.evidence import MARKS, Evidence, Human, Study, Verdict
-from augless.reports.tables import Cell, Line
+from augless.reports.cells import MARKS, Cell, Line, Table, Verdict
+from augless.reports.evidence import Evidence, Human, Study
 from augless.survey import exports
 from augless.survey.designing import BadSurvey
 from augless.survey.folder import Survey
@@ -57,7 +57,7 @@ def beside(evidence: Evidence, said: Tally) -> Evidence:
         for name, style, small in systems
     ]
     units = [s.unit if len(studies) == 1 else f"{s.unit}, {s.corpus}" for s in studies]
-    table = tables.Table(
+    table = Table(
         title="Human ratings",
         head=["Method", *units, *(scored.scale for scored in said.scales)],
         lines=lines,

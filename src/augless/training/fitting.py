@@ -27,6 +27,7 @@ def fit(
     *,
     validate: Validate,
     higher_is_better: bool,
+    watch: Mapping[str, Validate] | None = None,
     stop: Callable[[], bool] = lambda: False,
     max_minutes: float = math.inf,
     needed: Mapping[str, runs.Spent] | None = None,
@@ -37,9 +38,9 @@ def fit(
 
     The caller holds the run's lock. The same call resumes where the last one stopped. `validate`
     gives the scores of a model, never weighted; the one named by `settings.metric` chooses the
-    best model, the highest or the lowest, and `loss` decides between equals. `needed` is what was
-    spent before: every epoch's record and the result repeat it. Every rank calls this; the
-    first one writes.
+    best model, the highest or the lowest, and `loss` decides between equals. `watch` scores
+    other splits at the same time, which choose nothing. `needed` is what was spent before: every
+    epoch's record and the result repeat it. Every rank calls this; the first one writes.
     """
     ranks = trainer.ranks
     if run.result is not None:
@@ -49,7 +50,9 @@ def fit(
         trainer.load(checkpoint)
     if ranks.first:
         run.rewind(trainer.at.records)
-    session = _Session(trainer, run, validate, higher_is_better, on_record, needed or {})
+    session = _Session(
+        trainer, run, validate, watch or {}, higher_is_better, on_record, needed or {}
+    )
     session.saved = None if checkpoint is None else checkpoint.step
     deadline = time.monotonic() + 60 * max_minutes
     settings = trainer.settings
@@ -99,11 +102,12 @@ class _Session:
         trainer: Trainer,
         run: runs.Run,
         validate: Validate,
+        watch: Mapping[str, Validate],
         higher_is_better: bool,
         on_record: Callable[[runs.Logged], None],
         needed: Mapping[str, runs.Spent],
     ) -> None:
-        self.needed = dict(needed)
+        self.needed, self.watch = dict(needed), watch
         self.trainer, self.run, self.validate, self.on_record = trainer, run, validate, on_record
         self.sign = 1.0 if higher_is_better else -1.0
         self.said: set[tuple[str, int | None]] = set()
@@ -154,6 +158,9 @@ class _Session:
         began = time.monotonic()
         try:
             scores = dict(self.validate(trainer.model))
+            watched: dict[str, dict[str, float | None]] = {
+                split: {**scored(trainer.model)} for split, scored in self.watch.items()
+            }
         except FloatingPointError as error:
             raise NotFinite(f"validation after step {at.step}: {error}") from None
         self._spend()
@@ -162,6 +169,7 @@ class _Session:
             record,
             tokens_per_second=(at.tokens - self.epoch[1]) / seconds,
             scores=dict(scores),
+            watched=watched,
             seconds=at.seconds,
             validation=time.monotonic() - began,
             needed=self.needed,

@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from augless import metrics
+from augless.corpora import Progress
 from augless.errors import Failure, code_of
 from augless.trials import graph, running
 from augless.trials.graph import Job
 from augless.trials.plans import Plan
-from augless.trials.running import Progress
 from augless.trials.state import State
 
 if TYPE_CHECKING:

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from augless import runs, storage
+from augless import storage
+from augless.errors import Busy
 
 PATIENCE = 5.0  # seconds; processes of a trial that was killed are gone by then
 
@@ -83,7 +84,7 @@ class Layout:
         descriptor = os.open(self.root, os.O_RDONLY)
         try:
             if not storage.hold(descriptor, PATIENCE):
-                raise runs.Busy(
+                raise Busy(
                     f"{self.root} is in use by another trial\n"
                     "wait until it is done, or keep this one elsewhere: --out FOLDER"
                 )

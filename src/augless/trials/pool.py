@@ -21,7 +21,7 @@ from multiprocessing import connection, forkserver
 from pathlib import Path
 from typing import Any, Protocol
 
-from augless.errors import BUG, STOPPED, Failure, code_of
+from augless.errors import BUG, STOPPED, Failure, Stopped, code_of
 
 GRACE = 30.0
 """seconds that a job has to save when it is told to stop, or its trial was killed"""
@@ -31,10 +31,6 @@ _LOADED = ["augless.recipes.following", "torch._dynamo", "sacrebleu", "safetenso
 _THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 
 Stop = Callable[[], bool]
-
-
-class Stopped(Exception):  # noqa: N818  # no error: somebody asked for it
-    """What a job raises when it has saved and ends because it was told to."""
 
 
 class Task(Protocol):

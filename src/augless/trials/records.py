@@ -169,13 +169,7 @@ class Record(Facts):
         folder = Path(folder)
         try:
             raw = storage.read(folder / _RECORD, _LARGEST)
-            content = json.loads(raw)
-            if not isinstance(content, dict) or content.get("format") != FORMAT:
-                raise BadRecord(f"it does not have the format {FORMAT!r}")
-            digest = content.get("statistics")
-            rest = {key: value for key, value in content.items() if key != "sha256"}
-            if document(rest) != raw:
-                raise BadRecord(f"{_RECORD} is not what was written")
+            digest = storage.parse(raw, FORMAT, document).get("statistics")
             if not isinstance(digest, str) or not re.fullmatch("[0-9a-f]{64}", digest):
                 raise BadRecord("it has no SHA-256 of its statistics")
             said = schemas.parsed(Facts, raw)
@@ -183,7 +177,7 @@ class Record(Facts):
             if storage.digest(tensors) != digest:
                 raise BadRecord(f"{_statistics(digest)} is not what was written")
             statistics = _checked(_unpacked(tensors), said.scores)
-        except (OSError, ValueError, RecursionError) as error:
+        except (OSError, ValueError) as error:
             reason = "it is not there" if isinstance(error, FileNotFoundError) else error
             raise BadRecord(f"{folder} holds no record that can be used: {reason}") from None
         return Record(**vars(said), statistics=statistics)

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from augless import corpora, data, metrics, runs, storage
+from augless.corpora import Progress
 from augless.errors import Failure, code_of
 from augless.trials import facts, graph, pool, searching, summary
 from augless.trials.graph import Job
@@ -26,7 +27,6 @@ from augless.trials.work import WORK, Order
 if TYPE_CHECKING:
     from augless import training
 
-Progress = Callable[[str, int, int | None], None]
 
 _TICK = 0.2  # seconds between two looks at whether to stop
 SPEAK = 1.0  # seconds between two statuses, at least

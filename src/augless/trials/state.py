@@ -54,7 +54,7 @@ class Corpus:
         return Corpus(
             fingerprint=prepared.fingerprint,
             folder=prepared.folder.name,
-            pairs=prepared.manifest["splits"]["train"],
+            pairs=prepared.manifest.splits["train"],
             seconds=time.monotonic() - began,
         )
 

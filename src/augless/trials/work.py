@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from augless import data, metrics, runs, schemas, storage
+from augless import data, metrics, runs, storage
+from augless.errors import Busy, Stopped
 from augless.trials import facts, graph, records, state
 from augless.trials.layout import Layout
-from augless.trials.pool import GRACE, Stop, Stopped
+from augless.trials.pool import GRACE, Stop
 
 if TYPE_CHECKING:
     from augless import training
@@ -137,7 +138,7 @@ def train(order: Order, stop: Stop) -> None:
             place = order.place(stop)
             _, finished = following.train(order.job.resolved, place, folder=order.folder)
             break
-        except runs.Busy:  # the process of a killed trial may still be saving
+        except Busy:  # the process of a killed trial may still be saving
             if time.monotonic() > patience or stop():
                 raise
             time.sleep(0.2)
@@ -190,9 +191,7 @@ def score(order: Order, stop: Stop) -> None:
         recipe=graph.settled(job.resolved),
         seed=job.seed,
         corpus=prepared.fingerprint,
-        inputs=schemas.parsed(
-            tuple[facts.Input, ...], storage.encoded(prepared.manifest["inputs"])
-        ),
+        inputs=tuple(facts.Input(**vars(file)) for file in prepared.manifest.inputs),
         versions={key: str(value) for key, value in run.versions.items()},
         command=f"{job.portable} --threads {order.threads} --device {order.device}",
         result=ended,
