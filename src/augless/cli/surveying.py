@@ -68,7 +68,9 @@ def new(
     out: Annotated[Path, "Where the survey is kept."] = Path("survey"),
     as_json: options.Json = False,
 ) -> None:
-    """Make a survey: draw items, hide who wrote what, and order the texts for each annotator.
+    """Make a survey: draw items and hide who wrote what.
+
+    The texts are put into an order of its own for each annotator.
 
     Examples:
 
@@ -123,7 +125,7 @@ def serve(
     password_file: Annotated[Path | None, f"Holds the password; else {PASSWORD} does."] = None,
     as_json: options.Json = False,
 ) -> None:
-    """Serve the page that people rate on, and print each annotator's own link.
+    """Serve the page to rate on; print each annotator's link.
 
     Examples:
 
@@ -221,7 +223,7 @@ def tally(
     out: Annotated[Path | None, "Where to write; else FOLDER/tally."] = None,
     as_json: options.Json = False,
 ) -> None:
-    """Count the ratings: means, tests, agreement, and whom to look at again.
+    """Count the ratings: means, tests, agreement, outliers.
 
     Writes a page, the table in Markdown and LaTeX, a figure, all ratings and a data sheet.
 
