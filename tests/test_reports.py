@@ -195,6 +195,13 @@ def test_commands_are_in_a_box_with_a_button(trial, tmp_path):
     assert "augless trial demo 'a b'" in read.text
 
 
+def test_page_and_text_say_what_a_sample_is(trial, tmp_path):
+    plan = dataclasses.replace(trial.plan, overrides={"corpus.sample": 1200})
+    changed = dataclasses.replace(trial, plan=plan)
+    assert "1,200 training pairs at most, a sample" in page_of(changed, tmp_path).text
+    assert reports.text(gather(trial)).startswith(f"{trial.plan.title}\n")
+
+
 def test_the_forest_plot_is_a_file_of_its_own(small, gathered, tmp_path):
     for one, names in ((small, {"toy", "other", "mean of 2"}), (gathered, {"linear", "uniform"})):
         reports.report(one, tmp_path)

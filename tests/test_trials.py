@@ -19,7 +19,7 @@ import pytest
 
 from augless import corpora, errors, metrics, runs, storage, trials
 from augless.recipes import following, reading
-from augless.trials import graph, layout, plans, records, spelling, summary, work
+from augless.trials import graph, layout, plans, records, running, spelling, summary, work
 from augless.trials.layout import Layout
 from augless.trials.state import State
 from support import alive, descendants, record, until
@@ -105,6 +105,11 @@ def test_a_trial_fills_the_table_and_a_failed_run_stops_no_other(reference):
     assert plain.fault == records.fault_of(plain) and plain.fault in alarm
     assert statuses[-1].failed == 2
     assert statuses[-1].done + statuses[-1].failed == statuses[-1].total == 12
+
+
+def test_no_time_is_said_before_a_corpus_is_prepared(tmp_path):
+    state = running.opened(load(tmp_path, TINY), root=tmp_path / "root", records=None)
+    assert running._Scheduler(state, None, 1, None).status().eta is None
 
 
 def test_hyper_parameters_are_chosen_on_the_validation_set_and_the_test_set_is_decoded_once(

@@ -125,6 +125,16 @@ def test_a_plan_that_takes_the_place_of_another_is_named(asked, called, place):
         assert ("held another plan, 'Other'" in err) == said
 
 
+def test_a_first_answer_says_which_part_of_the_pairs_it_is_from(asked, called):
+    plan, _ = asked(*OWN, "--quick", "corpus.sample=50")
+    assert plan.title.endswith("A first answer, from 50 of 200 training pairs")
+    _, _, err = called("trial", *OWN, "--quick", "corpus.sample=50")
+    assert f"augless: {plan.title}\n" in err
+    assert asked(*OWN, "--quick")[0].title.endswith("from 200 of 200 training pairs")
+    assert asked(*OWN, "--quick", "title=Mine")[0].title == "Mine"
+    assert "answer" not in asked(*OWN)[0].title
+
+
 def test_trials_on_other_files_have_other_folders(asked, place):
     root = asked(*OWN)[1]["root"]
     assert re.fullmatch(rf"{place.name}-[0-9a-f]{{6}}", root.name)

@@ -101,6 +101,7 @@ def trial(
         terminal.result(as_json, watching.forecast(expected), lambda: watching.listed(expected))
         return
     _warn(root, chosen)
+    terminal.say(chosen.title)
     with terminal.Progress() as progress, terminal.Stop() as stop:
         live = watching.Live(progress, chosen.metric)
         tried = trials.run(

@@ -52,15 +52,15 @@ def suggestions(values: Mapping[str, Any]) -> list[Suggestion]:
     if not open_keys or given.get("name") != "files":
         return []
     try:
-        size = _measured(knobs.build(corpora.Files, {k: given[k] for k in given if k != "name"}))
+        size = measured(knobs.build(corpora.Files, {k: given[k] for k in given if k != "name"}))
     except (knobs.BadKnob, corpora.BadData, OSError):  # whoever uses the corpus says what is wrong
         return []
     suggested = _suggested(values, size) if size.pairs else ()
     return [Suggestion(key, value, f"for {size}") for key, value in suggested if key in open_keys]
 
 
-def _measured(corpus: corpora.Corpus) -> Size:
-    """Count once for as long as the files stay as they are."""
+def measured(corpus: corpora.Corpus) -> Size:
+    """Count the training pairs, once for as long as the files stay as they are."""
     stamps = tuple((path, path.stat().st_size, path.stat().st_mtime_ns) for path in corpus.inputs())
     key = (corpus, stamps)  # of the same files another corpus may take a sample
     if key not in _sizes:

@@ -19,6 +19,7 @@ from augless.reports.words import joined, probability
 
 COMMAND = "augless trial PLAN"  # where nobody knows what a trial was started by
 MOST_SEEDS = 40  # that a command suggests
+_QUICK = ("--quick", "--small")
 _ALIKE = "no sentence differs in its score"
 _TESTS = {
     "two-way": "by a two-way model of methods and seeds",
@@ -67,7 +68,7 @@ def of(evidence: Evidence) -> Answer:
         return Answer(sentence=_nothing(evidence.studies), general=general)
     inconclusive = [study for study in comparable if study.inconclusive]
     learnt = [study for study in comparable if not study.inconclusive]
-    commands = [*_by_characters(evidence)] if inconclusive else []
+    commands = [*_whole(evidence), *(_by_characters(evidence) if inconclusive else ())]
     notes: tuple[str, ...] = ()
     if not learnt:
         seen = dict.fromkeys(line for study in inconclusive for line in _why_inconclusive(study))
@@ -320,6 +321,15 @@ def _why_inconclusive(study: Study) -> list[str]:
 
 
 # What to do next
+
+
+def _whole(evidence: Evidence) -> Iterator[Command]:
+    """Suggest the whole of somebody's files after a sample of them."""
+    given = shlex.split(evidence.trial.command)
+    kept = [one for one in given if one not in _QUICK]
+    own = "--train" in given and evidence.plan.scale == "small"
+    if own and len(kept) < len(given) and evidence.trial.complete:
+        yield Command("Next: the same with all of your data", shlex.join(kept))
 
 
 def _by_characters(evidence: Evidence) -> Iterator[Command]:

@@ -10,13 +10,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from augless import data, recipes
+from augless import corpora, data, recipes
 from augless.corpora.reading import COMPRESSED
+from augless.recipes import suggesting
 from augless.trials import spelling
 from augless.trials.plans import KEYS, OWN, BadPlan, Plan, Space
 
 _RATE = "training.optimizer.rate"
 _BACK = "back-translation"
+_SAMPLE = "a sample of it"  # in the title, where the number of pairs takes its place
 
 
 def own(
@@ -67,7 +69,19 @@ def own(
     # Written down, so that the plan means the same when the files have grown or are gone.
     whole = replace(base, overrides=base.overrides | suggested)
     spaces = {method: _rates(space, rate) for method, space in plan.tune.items()}
-    return replace(plan, recipes=plan.recipes | {label: whole}, tune=spaces)
+    title = plan.title.replace(_SAMPLE, _sample(resolved.recipe.corpus))
+    return replace(plan, title=title, recipes=plan.recipes | {label: whole}, tune=spaces)
+
+
+def _sample(corpus: corpora.Corpus) -> str:
+    """Say how many pairs are used, and of how many."""
+    if not isinstance(corpus, corpora.Files):
+        return _SAMPLE
+    try:
+        whole = suggesting.measured(replace(corpus, sample=0))
+    except (corpora.BadData, OSError):  # whoever uses the corpus says what is wrong
+        return _SAMPLE
+    return f"{min(corpus.sample or whole.pairs, whole.pairs):,} of {whole}"
 
 
 def languages_of(paths: Sequence[Path]) -> list[str]:

@@ -218,7 +218,8 @@ class _Scheduler:
             failed=len(failed),
             total=len(self.known) + hidden,
             running=running,
-            eta=to_see / rate if rate else (None if to_see else 0.0),
+            # A corpus that is not prepared yet counts for nothing, so that 0 says nothing.
+            eta=to_see / rate if rate else None,
             best=_best(state, done),
             alarm=self._alarm,
         )
