@@ -117,12 +117,25 @@ def test_a_plan_that_takes_the_place_of_another_is_named(asked, called, place):
     folder.mkdir(parents=True)
     for content, said in (
         (PLAN, False),
-        (PLAN.replace('"tiny"', '"Other"', 1), True),
+        (PLAN.replace('"tiny"', '"Other"', 1), False),
+        (PLAN.replace('["toy-de-en"]', '["toy-dialogue"]', 1), True),
         ("=", False),
     ):
         (folder / "plan.toml").write_text(content, "utf-8")
         _, _, err = called("trial", "tiny.toml")
-        assert ("held another plan, 'Other'" in err) == said
+        assert ("held a plan for other corpora, 'tiny'" in err) == said
+
+
+@pytest.mark.parametrize("scale", [(), ("--quick",)])
+def test_a_written_plan_is_followed_in_the_folder_of_its_files(asked, called, scale):
+    _, direct = asked(*OWN, *scale)
+    called("trial", *OWN, *scale, "--write-plan", "q.toml")
+    plan, written = asked("q.toml")
+    assert written["root"] == direct["root"] and plan.name == direct["root"].name
+    assert asked(*OWN, *scale, "name=mine")[1]["root"].name.startswith("mine")
+    other = [argument.replace("test.", "valid.") for argument in OWN]
+    called("trial", *other, *scale, "--write-plan", "r.toml")
+    assert asked("r.toml")[1]["root"] != written["root"]
 
 
 def test_a_first_answer_says_which_part_of_the_pairs_it_is_from(asked, called):

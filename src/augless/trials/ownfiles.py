@@ -17,6 +17,7 @@ from augless.trials import spelling
 from augless.trials.plans import KEYS, OWN, BadPlan, Plan, Space
 
 _RATE = "training.optimizer.rate"
+_SPLITS = ("train", "valid", "test")
 _BACK = "back-translation"
 _SAMPLE = "a sample of it"  # in the title, where the number of pairs takes its place
 
@@ -40,7 +41,7 @@ def own(
     `round_trip` are two models of translation, there and back, each a run's folder or a Hugging
     Face model's folder or name: a round trip takes the place of back-translation then.
     """
-    files = {"train": train, "valid": valid, "test": test}
+    files = dict(zip(_SPLITS, (train, valid, test), strict=True))
     languages = (*languages,)
     # Absolute, so that the plan can be followed from anywhere.
     corpus = {k: [str(Path(path).absolute()) for path in v] for k, v in files.items()}
@@ -69,8 +70,13 @@ def own(
     # Written down, so that the plan means the same when the files have grown or are gone.
     whole = replace(base, overrides=base.overrides | suggested)
     spaces = {method: _rates(space, rate) for method, space in plan.tune.items()}
-    title = plan.title.replace(_SAMPLE, _sample(resolved.recipe.corpus))
-    return replace(plan, title=title, recipes=plan.recipes | {label: whole}, tune=spaces)
+    return replace(
+        plan,
+        name=_name(corpus, quick) if plan.name == OWN else plan.name,
+        title=plan.title.replace(_SAMPLE, _sample(resolved.recipe.corpus)),
+        recipes=plan.recipes | {label: whole},
+        tune=spaces,
+    )
 
 
 def _sample(corpus: corpora.Corpus) -> str:
@@ -92,10 +98,10 @@ def languages_of(paths: Sequence[Path]) -> list[str]:
     return endings if len({*endings}) == len(endings) else ["source", "target"]
 
 
-def name_of(files: Mapping[str, Sequence[Path]], *, quick: bool = False) -> str:
+def _name(corpus: Mapping[str, Sequence[str]], quick: bool) -> str:
     """Return the name of a trial on somebody's own files: that of their folder, and a digest."""
-    home = re.sub(r"[^\w-]+", "-", files["train"][0].absolute().parent.name).strip("-") or "own"
-    paths = [os.fsencode(path.absolute()) for pair in files.values() for path in pair]
+    home = re.sub(r"[^\w-]+", "-", Path(corpus["train"][0]).parent.name).strip("-")[:100] or "own"
+    paths = [os.fsencode(path) for split in _SPLITS for path in corpus[split]]
     digest = hashlib.sha256(bytes(1).join(paths)).hexdigest()[:6]
     return f"{home}-quick-{digest}" if quick else f"{home}-{digest}"
 
