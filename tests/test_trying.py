@@ -143,6 +143,8 @@ def test_a_first_answer_says_which_part_of_the_pairs_it_is_from(asked, called):
     assert plan.title.endswith("A first answer, from 50 of 200 training pairs")
     _, _, err = called("trial", *OWN, "--quick", "corpus.sample=50")
     assert f"augless: {plan.title}\n" in err
+    assert "training.batch = 8, training.patience" not in err, "they have other reasons"
+    assert re.search(r"\n  .*training.batch = 8.*  \(for 50 training pairs\)\n", err)
     assert asked(*OWN, "--quick")[0].title.endswith("from 200 of 200 training pairs")
     assert asked(*OWN, "--quick", "title=Mine")[0].title == "Mine"
     assert "answer" not in asked(*OWN)[0].title

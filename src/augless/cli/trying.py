@@ -6,6 +6,7 @@ import math
 import os
 import shlex
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,6 +17,7 @@ from augless.knobs import Within
 
 if TYPE_CHECKING:
     from augless import trials
+    from augless.recipes.reading import Suggestion
     from augless.survey import Tally
 
 
@@ -86,7 +88,8 @@ def trial(
     from augless import trials
 
     files = _given(train=train, valid=valid, test=test)
-    chosen = _chosen(plan, overrides or [], small, files, rivals, round_trip)
+    suggested: list[Suggestion] = []
+    chosen = _chosen(plan, overrides or [], small, files, rivals, round_trip, suggested.extend)
     root = _root(out, chosen)
     if write_plan is not None:
         with terminal.output(write_plan) as file:
@@ -102,6 +105,7 @@ def trial(
         return
     _warn(root, chosen)
     terminal.say(chosen.title)
+    watching.print_suggested(suggested)
     with terminal.Progress() as progress, terminal.Stop() as stop:
         live = watching.Live(progress, chosen.metric)
         tried = trials.run(
@@ -208,6 +212,7 @@ def _chosen(
     files: _Files,
     rivals: bool = False,
     round_trip: tuple[str, str] | None = None,
+    on_suggestions: Callable[[list[Suggestion]], None] = lambda suggestions: None,
 ) -> trials.Plan:
     from augless import recipes, trials
 
@@ -241,6 +246,7 @@ def _chosen(
         quick=small,
         rivals=rivals,
         round_trip=round_trip,
+        on_suggestions=on_suggestions,
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any
 
 from augless.cli import terminal
@@ -10,8 +11,18 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from augless import trials
+    from augless.recipes.reading import Suggestion
 
 _LONGEST = 200  # characters of a reason; the whole of it is in a log
+
+
+def print_suggested(suggestions: list[Suggestion]) -> None:
+    """Print what own files suggest for all methods, a line for each reason."""
+    reasons: dict[str, list[str]] = {}
+    for one in suggestions:
+        reasons.setdefault(one.reason, []).append(f"{one.key} = {one.value}")
+    for reason, values in reasons.items():
+        print(terminal.visible(f"  {', '.join(values)}  ({reason})"), file=sys.stderr)
 
 
 class Live:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ from typing import Any
 from augless import corpora, data, recipes
 from augless.corpora.reading import COMPRESSED
 from augless.recipes import suggesting
+from augless.recipes.reading import Suggestion
 from augless.trials import spelling
 from augless.trials.plans import KEYS, OWN, BadPlan, Plan, Space
 
@@ -32,6 +33,7 @@ def own(
     quick: bool = False,
     rivals: bool = False,
     round_trip: tuple[str, str] | None = None,
+    on_suggestions: Callable[[list[Suggestion]], None] = lambda suggestions: None,
 ) -> Plan:
     """Plan a trial on somebody's own files: two files (source, target) a split, or one of both.
 
@@ -40,6 +42,7 @@ def own(
     instead is compared too: augmented data, R-Drop, word dropout, focal weights.
     `round_trip` are two models of translation, there and back, each a run's folder or a Hugging
     Face model's folder or name: a round trip takes the place of back-translation then.
+    `on_suggestions` is given what the size of the files suggests, with reasons.
     """
     files = dict(zip(_SPLITS, (train, valid, test), strict=True))
     languages = (*languages,)
@@ -64,11 +67,12 @@ def own(
     overrides = spelling.written(plan.overrides) + spelling.written(base.overrides)
     try:
         resolved = recipes.load(base.recipe, overrides)
-        suggested, rate = resolved.suggested, resolved.values[_RATE]
+        rate = resolved.values[_RATE]
     except recipes.BadRecipe as error:
         raise BadPlan(str(error)) from None
     # Written down, so that the plan means the same when the files have grown or are gone.
-    whole = replace(base, overrides=base.overrides | suggested)
+    on_suggestions(resolved.suggestions)
+    whole = replace(base, overrides=base.overrides | {s.key: s.value for s in resolved.suggestions})
     spaces = {method: _rates(space, rate) for method, space in plan.tune.items()}
     return replace(
         plan,
