@@ -314,6 +314,10 @@ def test_the_status_names_what_is_tried_and_the_metric(capsys):
     assert "1 of 6 runs done, under a minute to go" in said
     assert "exponential (radius=0.5, strength=1) on toy, seed 1: epoch 1 of 3, bleu 12.3" in said
     assert "best so far on toy: exponential (radius=0.5, strength=1), chrf 12.3" in said
+    with terminal.Progress() as progress:
+        watching.Live(progress, "sentence-loss")(status)
+    said = capsys.readouterr().err
+    assert "strength=1), loss 12.35 per sentence (validation)" in said
 
 
 def test_what_is_over_has_no_time_to_go(capsys):

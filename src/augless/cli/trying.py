@@ -107,7 +107,7 @@ def trial(
     terminal.say(chosen.title)
     watching.print_suggested(suggested)
     with terminal.Progress() as progress, terminal.Stop() as stop:
-        live = watching.Live(progress, chosen.metric)
+        live = watching.Live(progress, chosen.choose)
         tried = trials.run(
             chosen,
             **how,
