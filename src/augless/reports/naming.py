@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from augless import recipes
 from augless.reports.evidence import Evidence
 from augless.trials import facts, graph
 
@@ -25,6 +26,8 @@ def _described(evidence: Evidence, method: str) -> str:
     records = (record for row in evidence.rows(method) for record in row.records.values())
     record = next(records, None)
     recipe = planned(evidence, method) if record is None else record.recipe
+    if not recipe and not plain:
+        return "not run yet"
     terms, augmenter = facts.terms_of(recipe), facts.component(recipe, "augment")
     said = [_added(term) for term in terms if term.loss.name != "cross-entropy"]
     said += [
@@ -45,10 +48,13 @@ def _described(evidence: Evidence, method: str) -> str:
 
 
 def planned(evidence: Evidence, method: str) -> dict[str, Any]:
-    """Return the recipe of a method of which no run is done, as the plan has it."""
+    """Return the recipe of a method as the plan has it; nothing if it cannot be read any more."""
     plan = evidence.plan
     corpus, *_ = plan.recipes
-    return graph.run(plan, corpus, method, plan.seeds[0], {}).resolved.values
+    try:
+        return graph.run(plan, corpus, method, plan.seeds[0], {}).resolved.values
+    except recipes.BadRecipe:
+        return {}
 
 
 def _added(term: facts.Term) -> str:

@@ -162,6 +162,8 @@ def _changes(evidence: Evidence, method: str) -> list[str]:
         mine, theirs = (next(iter(row.records.values())).recipe for row in pairs[0])
     else:
         mine, theirs = (naming.planned(evidence, m) for m in (method, evidence.plan.baseline))
+        if not mine or not theirs:
+            return ["not known yet"]
     keys = [key for key in mine if key != "seed" and mine[key] != theirs.get(key)]
     gone = [f"{key} is gone" for key in theirs if key not in mine and key != "seed"]
     return [f"{key} = {words.value(mine[key])}" for key in keys] or gone or ["nothing"]
