@@ -19,6 +19,7 @@ from augless.reports.words import joined, probability
 
 COMMAND = "augless trial PLAN"  # where nobody knows what a trial was started by
 MOST_SEEDS = 40  # that a command suggests
+_RATE = "training.optimizer.rate"
 _QUICK = ("--quick", "--small")
 _ALIKE = "no sentence differs in its score"
 _TESTS = {
@@ -62,6 +63,7 @@ class Answer:
 def of(evidence: Evidence) -> Answer:
     """Say what a trial found, for any outcome, and what its makers and its summary warn of."""
     said = [*_unfinished(evidence), *evidence.table.warnings, *evidence.trial.notes]
+    said += _edges(evidence)
     general, primary = tuple(dict.fromkeys(said)), evidence.plan.primary
     comparable = [study for study in evidence.studies if study.candidates]
     if not comparable or primary is None:
@@ -373,6 +375,23 @@ def _unfinished(evidence: Evidence) -> Iterator[str]:
     if waiting:
         verb = "is" if waiting == 1 else "are"
         yield f"{waiting} of {total} runs {verb} not done yet: this is provisional."
+
+
+def _edges(evidence: Evidence) -> Iterator[str]:
+    """Yield for which methods the best learning rate may lie beyond those that were tried."""
+    found: dict[tuple[str, str], list[str]] = {}
+    several = len(evidence.studies) > 1
+    for method, of_corpora in evidence.trial.chosen.items():
+        rates = evidence.plan.tune.get(method, {}).get(_RATE)
+        if not isinstance(rates, list) or len(rates) < 2:
+            continue
+        for corpus, choice in of_corpora.items():
+            best = choice.best.values.get(_RATE) if choice.best else None
+            if best in (min(rates), max(rates)):
+                sizes = ("largest", "larger") if best == max(rates) else ("smallest", "smaller")
+                found.setdefault(sizes, []).append(f"{method} on {corpus}" if several else method)
+    for (most, more), whose in found.items():
+        yield f"The best learning rate is the {most} tried, for {joined(whose)}: try {more} ones."
 
 
 def _nothing(studies: Sequence[Study]) -> str:
