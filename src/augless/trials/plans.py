@@ -294,7 +294,13 @@ class Plan(Knobs):
             # Taken before a change: numbers that the plan quotes stay those of its own metric.
             quoted = str(content.get("metric", _METRIC))
             for one in overrides:
-                _assign(content, *reading.parted(one, "seeds=[1]"))
+                key, value = reading.parted(one, "seeds=[1]")
+                if (first := key.split(".")[0]) not in KEYS:
+                    raise BadPlan(
+                        f"there is no key {knobs.shown(key)} of a plan{knobs.hint(first, KEYS)}\n"
+                        f"if it is a recipe's, write {knobs.shown(f'overrides.{one}')}"
+                    )
+                _assign(content, key, value)
             return parsed(name, content, scale, quoted)
         except (knobs.BadKnob, recipes.BadRecipe) as error:
             raise BadPlan(str(error)) from None
