@@ -181,6 +181,8 @@ def test_trials_on_other_files_have_other_folders(asked, place):
         (("report", "demo", "--records", "nowhere"), "--records"),
         (("trial", "tiny.toml", "--small"), "[small]"),
         (("report", "."), "it has no plan.toml"),
+        (("report", "tiny.toml", "training.metric=bleu"), "write 'overrides.training.metric=bleu'"),
+        (("report", "tiny.toml", "sedes=1"), "did you mean 'seeds'"),
         (("report", "tiny.toml"), "start augless trial"),
     ],
 )
@@ -419,7 +421,9 @@ def test_a_round_trip_is_asked_for_where_sides_have_no_language(called, place):
 
 def test_a_dry_run_tells_combinations_apart(called, monkeypatch):
     monkeypatch.setattr(forecast, "measure", measured)
-    code, out, _ = called("trial", "tiny.toml", "--dry-run", "--jobs", "1")
+    code, out, err = called("trial", "tiny.toml", "--dry-run", "--jobs", "1")
+    assert "what was prepared is kept in trials/tiny," in err
+    assert [path.name for path in Path("trials/tiny").iterdir()] == ["prepared"]
     rows = [re.split(r"\s{2,}", line) for line in out.split("\n")]
     assert code == 0 and rows[1][3:] == ["tune", "radius=0.5", "46 seconds"]
     assert rows[3][3:] == ["tune", "radius=2", "46 seconds"]

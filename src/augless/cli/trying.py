@@ -102,6 +102,7 @@ def trial(
         with terminal.Progress() as progress:
             expected = trials.forecast(chosen, **how, progress=progress)
         terminal.result(as_json, watching.forecast(expected), lambda: watching.listed(expected))
+        terminal.say(f"what was prepared is kept in {root}, so that the trial need not do it again")
         return
     _warn(root, chosen)
     terminal.say(chosen.title)
