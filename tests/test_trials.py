@@ -446,6 +446,18 @@ def test_a_plan_is_read_back_as_it_was_written(name, small, tmp_path):
     assert trials.Plan.load(str(tmp_path / "other.toml")) == plan
 
 
+def test_a_written_plan_has_sections_with_comments_and_no_long_lines():
+    for name in (*trials.shipped(), plans.OWN):
+        lines = trials.Plan.load(name, small=name != "figure3").as_toml().split("\n")
+        assert max(map(len, lines)) < 200, name
+        assert not lines[0].startswith("#"), "where older plans have their command"
+        groups = [line.strip("[]").split(".")[0] for line in lines if line.startswith("[")]
+        assert {*groups} <= {"recipes", "methods", "overrides", "tune", "published_only"}
+        assert {"recipes", "methods"} <= {*groups}
+        comments = [lines[i + 1] for i, line in enumerate(lines[:-1]) if not line]
+        assert len(comments) == len({*groups}) and all(one[:2] == "# " for one in comments)
+
+
 def test_a_range_and_quoted_names_are_read_back(tmp_path):
     content = TINY.replace("[0.5, 2.0]", "{low = 0.5, high = 2.0, log = true}") + "\n"
     content = "budget = 3\n" + content + '[methods."a \\"b\\" = c"]\n'

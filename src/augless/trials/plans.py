@@ -8,6 +8,7 @@ keys and those of a recipe side by side, recipes may be a list, published number
 from __future__ import annotations
 
 import itertools
+import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -306,15 +307,23 @@ class Plan(Knobs):
             raise BadPlan(str(error)) from None
 
     def as_toml(self) -> str:
-        """Write the plan, at the scale it has, so that it is read back as it is."""
-        lines, tables = [], []
+        """Write the plan, at the scale it has, so that it is read back as it is.
+
+        Tables are sections, below a comment that says what they are, for whoever edits them.
+        """
+        lines, sections = [], []
         for key, value in vars(self).items():
-            if isinstance(value, dict) and key != "overrides":
-                rows = [f"{key_of(name)} = {literal(_written(one))}" for name, one in value.items()]
-                tables += ["", f"[{key}]", *rows] if rows else []
+            if isinstance(value, dict):
+                tables = {f"{key}.{key_of(name)}": one for name, one in value.items()}
+                if key == "overrides" and value:  # which are values, not tables
+                    tables = {key: value}
+                sections += ["", *_comment(knobs.of(Plan)[key].meaning)] if tables else []
+                for name, table in tables.items():
+                    rows = _written(table).items()
+                    sections += [f"[{name}]", *(f"{key_of(k)} = {literal(v)}" for k, v in rows)]
             elif value is not None:
                 lines.append(f"{key} = {literal(value)}")
-        return "\n".join([*lines, *tables]) + "\n"
+        return "\n".join([*lines, *sections]) + "\n"
 
     def points(self, method: str) -> list[Values]:
         """Return all combinations, the first key varying slowest; of a range, its ends."""
@@ -475,6 +484,10 @@ def _space(where: str, table: Any) -> Space:
         else:
             raise BadPlan(f"{full} is {value!r}; it must be a list of values to try, or a range")
     return space
+
+
+def _comment(meaning: str) -> list[str]:
+    return textwrap.wrap(meaning, 100, initial_indent="# ", subsequent_indent="# ")
 
 
 def _written(entry: Any) -> Any:
