@@ -271,6 +271,24 @@ def test_more_seeds_are_suggested_where_they_would_show_something():
     assert suggested(row_of("exponential", baseline=contrast()), 5) == [], "it is shown already"
 
 
+def test_after_a_sample_of_own_files_the_whole_of_them_is_suggested():
+    row = row_of("exponential", baseline=contrast())
+    files = "augless trial --train 'a b.de' a.en --valid b.de b.en --test c.de c.en"
+
+    def suggested(command, scale="small"):
+        given = gathered_of(study_of(row), command=command)
+        plan = dataclasses.replace(given.plan, scale=scale)
+        answer = answers.of(
+            dataclasses.replace(given, trial=dataclasses.replace(given.trial, plan=plan))
+        )
+        return [one.line for one in answer.commands]
+
+    assert suggested(f"{files} --quick --jobs 1") == [f"{files} --jobs 1"]
+    assert suggested(f"{files} --small") == [files]
+    assert suggested(files) == suggested(f"{files} --quick", scale="full") == []
+    assert suggested("augless trial demo --small") == suggested("") == []
+
+
 def test_no_rounding_crosses_the_level_or_makes_something_nothing():
     known = (0.0496, 0.0504, 0.05, 0.04, 0.049999, 0.0004, 0.3)
     shown = [words.probability(contrast(p=p, primary=True)) for p in known]

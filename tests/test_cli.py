@@ -1,6 +1,7 @@
 import json
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -154,6 +155,7 @@ def test_elsewhere_progress_is_plain_lines(tmp_path):
         "writing train: 100%",
         "writing valid: 100%",
         "writing test: 100%",
+        f"next: augless train {shlex.join(arguments[1:])}",
     ]
 
 

@@ -195,6 +195,59 @@ def test_commands_are_in_a_box_with_a_button(trial, tmp_path):
     assert "augless trial demo 'a b'" in read.text
 
 
+def test_a_learning_rate_at_the_edge_of_those_tried_is_a_caution(trial, tmp_path):
+    rate = "training.optimizer.rate"
+    (corpus,) = trial.plan.recipes
+
+    def cautions(chosen):
+        choices = {}
+        for method, best in chosen.items():
+            tried = [trials.Attempt(values={rate: r}, score=r) for r in (0.1, 0.2, 0.3)]
+            best = next(one for one in tried if one.values[rate] == best)
+            choices[method] = {
+                corpus: trials.Choice(best=best, by="bleu", seeds=(0,), tried=tuple(tried))
+            }
+        tune = {method: {rate: [0.1, 0.3, 0.2]} for method in chosen}
+        plan = dataclasses.replace(trial.plan, tune=tune, budget=0)
+        changed = dataclasses.replace(trial, plan=plan, chosen=choices)
+        return changed, [one for one in answers.of(gather(changed)).general if "tried" in one]
+
+    changed, said = cautions({"plain": 0.3, "linear": 0.3, "uniform": 0.1, "exponential": 0.2})
+    assert said == [
+        "The best learning rate is the largest tried, for plain and linear: try larger ones.",
+        "The best learning rate is the smallest tried, for uniform: try smaller ones.",
+    ]
+    page, text = page_of(changed, tmp_path).text, reports.text(gather(changed))
+    assert all(one in page and f"- {one}" in text for one in said)
+    assert cautions({"plain": 0.2})[1] == []
+
+
+def test_methods_that_have_not_run_are_explained_from_the_plan(tmp_path):
+    law = {"terms.0.weighting": {"name": "exponential", "normalise": "running-mean"}}
+    methods = {
+        "plain": trials.Method(),
+        "shuffled": trials.Method(matches="exponential", kind="shuffled"),
+        "exponential": trials.Method(overrides=law),
+    }
+    plan = plan_of(methods, seeds=(1, 2), control="shuffled", tune={})
+    for waiting in ([*methods], ["shuffled", "exponential"]):
+        given = gather(synthetic(plan, waiting=waiting, sentences=20))
+        said = naming.described(given)
+        assert said["plain"].startswith("ordinary training")
+        assert "exponential" in said["shuffled"] and said["shuffled"] != said["exponential"]
+        read = page_of(given, tmp_path).text
+        assert "not run yet" not in read
+        assert "terms.0.weighting.name = shuffled" in read
+        assert "terms.0.weighting.of.normalise = running-mean" in read
+
+
+def test_page_and_text_say_what_a_sample_is(trial, tmp_path):
+    plan = dataclasses.replace(trial.plan, overrides={"corpus.sample": 1200})
+    changed = dataclasses.replace(trial, plan=plan)
+    assert "1,200 training pairs at most, a sample" in page_of(changed, tmp_path).text
+    assert reports.text(gather(trial)).startswith(f"{trial.plan.title}\n")
+
+
 def test_the_forest_plot_is_a_file_of_its_own(small, gathered, tmp_path):
     for one, names in ((small, {"toy", "other", "mean of 2"}), (gathered, {"linear", "uniform"})):
         reports.report(one, tmp_path)

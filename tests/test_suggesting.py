@@ -39,6 +39,10 @@ def suggested(files):
     return suggest
 
 
+def of(suggestions, key):
+    return next(one for one in suggestions if one.key == key)
+
+
 def test_a_recipe_that_leaves_nothing_open_does_not_have_its_corpus_read(monkeypatch, suggested):
     monkeypatch.setattr(corpora.Files, "pairs", lambda *_: pytest.fail("it was read"))
     assert suggested(10, GIVEN) == {}
@@ -64,7 +68,7 @@ def test_the_same_files_are_counted_once_and_other_ones_again(monkeypatch, files
     )
     first, second = (suggesting.suggestions({"corpus": corpus}) for _ in range(2))
     assert first == second and len(calls) == 1
-    (more, *_) = suggesting.suggestions({"corpus": files(12)})
+    more = of(suggesting.suggestions({"corpus": files(12)}), "training.batch")
     assert more.reason == "for 12 training pairs" and len(calls) == 2
 
 
@@ -72,7 +76,7 @@ def test_a_sample_of_files_is_counted_by_itself(files):
     corpus = files(30)
     whole, part = ({**corpus, "sample": sample} for sample in (0, 10))
     for given, count in ((whole, 30), (part, 10), (whole, 30)):
-        (one, *_) = suggesting.suggestions({"corpus": given})
+        one = of(suggesting.suggestions({"corpus": given}), "training.batch")
         assert one.reason == f"for {count} training pairs"
 
 
@@ -151,14 +155,33 @@ def test_the_warm_up_follows_the_epochs_and_the_batch_that_are_given(suggested):
     assert long["training.optimizer.warmup"] == 100
 
 
-def test_reasons_name_the_number_of_pairs(files):
-    (one, *_) = suggesting.suggestions({"corpus": files(1_234)})
-    assert one.reason == "for 1,234 training pairs"
+def test_reasons_name_what_a_value_follows_from(files):
+    def reasons(**values):
+        suggestions = suggesting.suggestions({**values, "corpus": files(1_234)})
+        return {one.key: one.reason for one in suggestions}
+
+    known = reasons(model={"name": "lstm", "embedding": 64, "hidden": 128})
+    by_size = {key for key, why in known.items() if why == "for 1,234 training pairs"}
+    sized = ("model.dropout", "terms.0.loss.smoothing", "training.batch", "training.epochs")
+    assert by_size == {*sized}
+    assert known["text.vocabulary.size"] == "for 13,574 words"
+    assert known["model.tie"] == known["model.shortcut"] == "embedding differs from hidden"
+    assert known["training.optimizer.rate"] == "for hidden = 128"
+    assert known["training.patience"] == "for 19 epochs"
+    assert known["training.optimizer.warmup"] == "for 2,945 steps"
+    assert reasons(model="transformer")["training.optimizer.rate"] == "for transformer"
+
+
+def test_a_vocabulary_that_is_taken_from_a_run_has_its_own_size(suggested):
+    assert "text.vocabulary.size" not in suggested(100, {"text": {"codec": "runs/a"}})
+    assert "text.vocabulary.size" in suggested(100, {"text": {"codec": ""}})
 
 
 def test_counting_ends_where_it_changes_nothing(monkeypatch, files):
     monkeypatch.setattr(suggesting, "COUNTED_PAIRS", 50)
-    (one, *_) = suggesting.suggestions({"corpus": files(1_000)})
+    known = suggesting.suggestions({"corpus": files(1_000)})
+    assert of(known, "text.vocabulary.size").reason == "for 550 words or more"
+    one = of(known, "training.batch")
     assert one.reason == "for 50 training pairs or more"
 
 
@@ -176,10 +199,10 @@ def test_a_recipe_says_what_was_suggested_and_why(files):
     overrides = [f"corpus.path={corpus['path']}", "corpus.languages=de,en", "training.epochs=2"]
     origins = recipes.load("files", overrides).origins
     assert origins["training.epochs"] == (2, "command line")
-    for key, expected in {"training.batch": 8, "training.optimizer.schedule": "linear"}.items():
-        value, by = origins[key]
-        assert (value, str(by)) == (expected, "for 300 training pairs")
-    assert str(origins["text.vocabulary.size"][1]) == "for 300 training pairs"
+    value, by = origins["training.batch"]
+    assert (value, str(by)) == (8, "for 300 training pairs")
+    assert origins["training.optimizer.schedule"][0] == "linear"
+    assert str(origins["text.vocabulary.size"][1]) == "for 3,300 words"
     prepared = recipes.preparation("files", overrides).origins
     assert prepared["text.vocabulary.size"] == origins["text.vocabulary.size"]
     assert not any(key.startswith("training") for key in prepared)

@@ -3,6 +3,7 @@
 import dataclasses
 import errno
 import hashlib
+import itertools
 import json
 import os
 import re
@@ -19,7 +20,7 @@ import pytest
 
 from augless import corpora, errors, metrics, runs, storage, trials
 from augless.recipes import following, reading
-from augless.trials import graph, layout, plans, records, spelling, summary, work
+from augless.trials import graph, layout, plans, records, running, spelling, summary, work
 from augless.trials.layout import Layout
 from augless.trials.state import State
 from support import alive, descendants, record, until
@@ -103,8 +104,18 @@ def test_a_trial_fills_the_table_and_a_failed_run_stops_no_other(reference):
     assert any(status.alarm == alarm for status in statuses if status.done < 10)
     plain = next(entry.record for entry in trial.entries if entry.method == "plain")
     assert plain.fault == records.fault_of(plain) and plain.fault in alarm
+    # What leads is what tuning would choose, not what has the best score.
+    (_, least), *_ = statuses[-1].best.values()
+    losses = [e.record.table("valid", "nats").mean() for e in trial.entries if e.record]
+    tried = [one.scores for of in trial.chosen.values() for one in of["toy-de-en"].tried]
+    assert least == pytest.approx(min(itertools.chain(losses, *tried)))
     assert statuses[-1].failed == 2
     assert statuses[-1].done + statuses[-1].failed == statuses[-1].total == 12
+
+
+def test_no_time_is_said_before_a_corpus_is_prepared(tmp_path):
+    state = running.opened(load(tmp_path, TINY), root=tmp_path / "root", records=None)
+    assert running._Scheduler(state, None, 1, None).status().eta is None
 
 
 def test_hyper_parameters_are_chosen_on_the_validation_set_and_the_test_set_is_decoded_once(
@@ -433,6 +444,18 @@ def test_a_plan_is_read_back_as_it_was_written(name, small, tmp_path):
     older = plan.as_toml().replace(f'scale = "{plan.scale}"', f"small = {str(small).lower()}")
     (tmp_path / "other.toml").write_text(older)
     assert trials.Plan.load(str(tmp_path / "other.toml")) == plan
+
+
+def test_a_written_plan_has_sections_with_comments_and_no_long_lines():
+    for name in (*trials.shipped(), plans.OWN):
+        lines = trials.Plan.load(name, small=name != "figure3").as_toml().split("\n")
+        assert max(map(len, lines)) < 200, name
+        assert not lines[0].startswith("#"), "where older plans have their command"
+        groups = [line.strip("[]").split(".")[0] for line in lines if line.startswith("[")]
+        assert {*groups} <= {"recipes", "methods", "overrides", "tune", "published_only"}
+        assert {"recipes", "methods"} <= {*groups}
+        comments = [lines[i + 1] for i, line in enumerate(lines[:-1]) if not line]
+        assert len(comments) == len({*groups}) and all(one[:2] == "# " for one in comments)
 
 
 def test_a_range_and_quoted_names_are_read_back(tmp_path):

@@ -117,12 +117,37 @@ def test_a_plan_that_takes_the_place_of_another_is_named(asked, called, place):
     folder.mkdir(parents=True)
     for content, said in (
         (PLAN, False),
-        (PLAN.replace('"tiny"', '"Other"', 1), True),
+        (PLAN.replace('"tiny"', '"Other"', 1), False),
+        (PLAN.replace('["toy-de-en"]', '["toy-dialogue"]', 1), True),
         ("=", False),
     ):
         (folder / "plan.toml").write_text(content, "utf-8")
         _, _, err = called("trial", "tiny.toml")
-        assert ("held another plan, 'Other'" in err) == said
+        assert ("held a plan for other corpora, 'tiny'" in err) == said
+
+
+@pytest.mark.parametrize("scale", [(), ("--quick",)])
+def test_a_written_plan_is_followed_in_the_folder_of_its_files(asked, called, scale):
+    _, direct = asked(*OWN, *scale)
+    called("trial", *OWN, *scale, "--write-plan", "q.toml")
+    plan, written = asked("q.toml")
+    assert written["root"] == direct["root"] and plan.name == direct["root"].name
+    assert asked(*OWN, *scale, "name=mine")[1]["root"].name.startswith("mine")
+    other = [argument.replace("test.", "valid.") for argument in OWN]
+    called("trial", *other, *scale, "--write-plan", "r.toml")
+    assert asked("r.toml")[1]["root"] != written["root"]
+
+
+def test_a_first_answer_says_which_part_of_the_pairs_it_is_from(asked, called):
+    plan, _ = asked(*OWN, "--quick", "corpus.sample=50")
+    assert plan.title.endswith("A first answer, from 50 of 200 training pairs")
+    _, _, err = called("trial", *OWN, "--quick", "corpus.sample=50")
+    assert f"augless: {plan.title}\n" in err
+    assert "training.batch = 8, training.patience" not in err, "they have other reasons"
+    assert re.search(r"\n  .*training.batch = 8.*  \(for 50 training pairs\)\n", err)
+    assert asked(*OWN, "--quick")[0].title.endswith("from 200 of 200 training pairs")
+    assert asked(*OWN, "--quick", "title=Mine")[0].title == "Mine"
+    assert "answer" not in asked(*OWN)[0].title
 
 
 def test_trials_on_other_files_have_other_folders(asked, place):
@@ -156,6 +181,8 @@ def test_trials_on_other_files_have_other_folders(asked, place):
         (("report", "demo", "--records", "nowhere"), "--records"),
         (("trial", "tiny.toml", "--small"), "[small]"),
         (("report", "."), "it has no plan.toml"),
+        (("report", "tiny.toml", "training.metric=bleu"), "write 'overrides.training.metric=bleu'"),
+        (("report", "tiny.toml", "sedes=1"), "did you mean 'seeds'"),
         (("report", "tiny.toml"), "start augless trial"),
     ],
 )
@@ -289,6 +316,10 @@ def test_the_status_names_what_is_tried_and_the_metric(capsys):
     assert "1 of 6 runs done, under a minute to go" in said
     assert "exponential (radius=0.5, strength=1) on toy, seed 1: epoch 1 of 3, bleu 12.3" in said
     assert "best so far on toy: exponential (radius=0.5, strength=1), chrf 12.3" in said
+    with terminal.Progress() as progress:
+        watching.Live(progress, "sentence-loss")(status)
+    said = capsys.readouterr().err
+    assert "strength=1), loss 12.35 per sentence (validation)" in said
 
 
 def test_what_is_over_has_no_time_to_go(capsys):
@@ -390,7 +421,9 @@ def test_a_round_trip_is_asked_for_where_sides_have_no_language(called, place):
 
 def test_a_dry_run_tells_combinations_apart(called, monkeypatch):
     monkeypatch.setattr(forecast, "measure", measured)
-    code, out, _ = called("trial", "tiny.toml", "--dry-run", "--jobs", "1")
+    code, out, err = called("trial", "tiny.toml", "--dry-run", "--jobs", "1")
+    assert "what was prepared is kept in trials/tiny," in err
+    assert [path.name for path in Path("trials/tiny").iterdir()] == ["prepared"]
     rows = [re.split(r"\s{2,}", line) for line in out.split("\n")]
     assert code == 0 and rows[1][3:] == ["tune", "radius=0.5", "46 seconds"]
     assert rows[3][3:] == ["tune", "radius=2", "46 seconds"]

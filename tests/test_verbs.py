@@ -67,6 +67,7 @@ def test_training_again_finds_it_done_and_says_where_values_came_from(place):
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("best model: epoch 1 of 1, loss ")
     assert done.stdout.strip().endswith("run")
+    assert done.stderr.endswith("next: augless generate run input.de\n")
     assert "corpus.train = 120  (command line)" in done.stderr
     assert "terms.0.loss.name = 'cross-entropy'  (default)" in done.stderr
     assert "model.name = 'lstm'  (recipe)" in done.stderr

@@ -77,6 +77,7 @@ _RECIPES = completing("recipes", "shipped")
 Recipe = Annotated[str, "A shipped recipe's name, or a .toml file.", _RECIPES]
 Overrides = Annotated[list[str] | None, "What to change in it.", "[KEY=VALUE]..."]
 Data = Annotated[Path, "Where prepared corpora are kept."]
+DATA = Path("data")
 Workers = Annotated[int, "Processes that prepare the corpus.", Within(1, 256)]
 Threads = Annotated[int | None, "Threads of torch; the bits depend on it.", Within(1, 1024)]
 Device = Annotated[Literal["auto", "cpu", "cuda", "mps"], "Where to compute; only cpu is tested."]

@@ -16,7 +16,7 @@ def prepare(
     recipe: options.Recipe,
     overrides: options.Overrides = None,
     *,
-    out: Annotated[Path, "Where prepared corpora are kept."] = Path("data"),
+    out: Annotated[Path, "Where prepared corpora are kept."] = options.DATA,
     workers: options.Workers = 1,
     download: Annotated[bool, "Fetch the files of a public corpus first."] = False,
     verbose: options.Verbose = False,
@@ -53,6 +53,9 @@ def prepare(
         terminal.print_recipe(resolved.origins, verbose=verbose)
     values = {"folder": str(prepared.folder), **dataclasses.asdict(prepared.manifest)}
     terminal.result(as_json, values, lambda: summary(prepared))
+    if not as_json:
+        place = () if out == options.DATA else ("--data", out)
+        terminal.print_next("augless", "train", recipe, *(overrides or []), *place)
 
 
 def summary(prepared: data.Prepared) -> str:

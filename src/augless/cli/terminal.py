@@ -7,6 +7,7 @@ import dataclasses
 import io
 import json
 import os
+import shlex
 import signal
 import sys
 import time
@@ -182,6 +183,11 @@ def print_recipe(origins: Mapping[str, tuple[Any, Origin]], *, verbose: bool) ->
         print(f"  {key} = {value!r}  ({origin})", file=sys.stderr)
     if hidden := len(origins) - len(given):
         print(f"  and {hidden} defaults, which --verbose shows", file=sys.stderr)
+
+
+def print_next(*command: object) -> None:
+    """Print what can be done next, on stderr: what is on stdout is for scripts."""
+    print(visible(f"next: {shlex.join(map(str, command))}"), file=sys.stderr)
 
 
 def check_output(path: Path | None) -> None:

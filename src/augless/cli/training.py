@@ -23,7 +23,7 @@ def train(
         Path | None, "The run's folder; else named after the recipe, below --out."
     ] = None,
     out: Annotated[Path, "Where runs are kept."] = Path("runs"),
-    data: options.Data = Path("data"),
+    data: options.Data = options.DATA,
     device: options.Device = "auto",
     threads: options.Threads = None,
     workers: options.Workers = 1,
@@ -80,6 +80,9 @@ def train(
     assert result is not None  # it is finished
     values = {"run": str(trained.folder), **dataclasses.asdict(result)}
     terminal.result(as_json, values, lambda: _said(trained, result, resolved.recipe.training))
+    if not as_json:
+        source = f"input.{resolved.recipe.corpus.languages[0]}"
+        terminal.print_next("augless", "generate", trained.folder, source)
 
 
 def _said(trained: runs.Run, result: runs.Outcome, settings: training.Settings) -> str:

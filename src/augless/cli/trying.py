@@ -6,6 +6,7 @@ import math
 import os
 import shlex
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,6 +17,7 @@ from augless.knobs import Within
 
 if TYPE_CHECKING:
     from augless import trials
+    from augless.recipes.reading import Suggestion
     from augless.survey import Tally
 
 
@@ -86,8 +88,9 @@ def trial(
     from augless import trials
 
     files = _given(train=train, valid=valid, test=test)
-    chosen = _chosen(plan, overrides or [], small, files, rivals, round_trip)
-    root = _root(out, chosen, files)
+    suggested: list[Suggestion] = []
+    chosen = _chosen(plan, overrides or [], small, files, rivals, round_trip, suggested.extend)
+    root = _root(out, chosen)
     if write_plan is not None:
         with terminal.output(write_plan) as file:
             file.write(chosen.as_toml())
@@ -99,10 +102,13 @@ def trial(
         with terminal.Progress() as progress:
             expected = trials.forecast(chosen, **how, progress=progress)
         terminal.result(as_json, watching.forecast(expected), lambda: watching.listed(expected))
+        terminal.say(f"what was prepared is kept in {root}, so that the trial need not do it again")
         return
     _warn(root, chosen)
+    terminal.say(chosen.title)
+    watching.print_suggested(suggested)
     with terminal.Progress() as progress, terminal.Stop() as stop:
-        live = watching.Live(progress, chosen.metric)
+        live = watching.Live(progress, chosen.choose)
         tried = trials.run(
             chosen,
             **how,
@@ -154,7 +160,7 @@ def report(
     if folder is not None:
         plan = str(folder / _PLAN)
     chosen = _chosen(plan, overrides or [], small, files)
-    root = folder or _root(out, chosen, files)
+    root = folder or _root(out, chosen)
     ratings = None if survey is None else _rated(survey, chosen)
     done = trials.collect(chosen, root=root, records=records)
     if not any(entry.record or entry.failure for entry in done.entries):
@@ -207,6 +213,7 @@ def _chosen(
     files: _Files,
     rivals: bool = False,
     round_trip: tuple[str, str] | None = None,
+    on_suggestions: Callable[[list[Suggestion]], None] = lambda suggestions: None,
 ) -> trials.Plan:
     from augless import recipes, trials
 
@@ -240,31 +247,37 @@ def _chosen(
         quick=small,
         rivals=rivals,
         round_trip=round_trip,
+        on_suggestions=on_suggestions,
     )
 
 
-def _root(out: Path, plan: trials.Plan, files: _Files) -> Path:
-    """Return where a trial is kept; of own files it has the name of their folder."""
-    from augless import trials
-
-    if files:
-        return out / trials.name_of(files, quick=plan.scale == "small")
-    return out / (f"{plan.name}-small" if plan.scale == "small" else plan.name)
+def _root(out: Path, plan: trials.Plan) -> Path:
+    """Return where a trial is kept: its name tells its scale."""
+    told = {"small", "quick"} & {*plan.name.split("-")}
+    return out / (f"{plan.name}-small" if plan.scale == "small" and not told else plan.name)
 
 
 def _warn(root: Path, plan: trials.Plan) -> None:
-    """Say so where a folder held a plan that had the same name and another title."""
+    """Say so where a folder held a plan that had the same name and other corpora."""
     from augless import trials
 
     try:
-        earlier = trials.Plan.load(str(root / _PLAN)).title
+        earlier = trials.Plan.load(str(root / _PLAN))
     except ValueError:  # none, or none that can be read any more
         return
-    if earlier != plan.title:
+    if _corpora(earlier) != _corpora(plan):
         terminal.say(
-            f"{root} held another plan, {earlier!r}: its page will be replaced, its runs stay; "
-            "--out FOLDER keeps them apart"
+            f"{root} held a plan for other corpora, {earlier.title!r}: its page will be replaced, "
+            "its runs stay; --out FOLDER keeps them apart"
         )
+
+
+def _corpora(plan: trials.Plan) -> dict[str, Any]:
+    """Return what a plan's recipes say of their corpora."""
+    return {
+        label: (base.recipe, {k: v for k, v in base.overrides.items() if k.startswith("corpus")})
+        for label, base in plan.recipes.items()
+    }
 
 
 def present(trial: trials.Trial, root: Path, as_json: bool, ratings: Tally | None = None) -> None:

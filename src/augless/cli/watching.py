@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any
 
 from augless.cli import terminal
@@ -10,16 +11,26 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from augless import trials
+    from augless.recipes.reading import Suggestion
 
 _LONGEST = 200  # characters of a reason; the whole of it is in a log
+
+
+def print_suggested(suggestions: list[Suggestion]) -> None:
+    """Print what own files suggest for all methods, a line for each reason."""
+    reasons: dict[str, list[str]] = {}
+    for one in suggestions:
+        reasons.setdefault(one.reason, []).append(f"{one.key} = {one.value}")
+    for reason, values in reasons.items():
+        print(terminal.visible(f"  {', '.join(values)}  ({reason})"), file=sys.stderr)
 
 
 class Live:
     """What runs, what is left, how long, and the best so far: kept up to date on stderr."""
 
-    def __init__(self, progress: terminal.Progress, metric: str) -> None:
+    def __init__(self, progress: terminal.Progress, choose: str) -> None:
         self.last: trials.Status | None = None
-        self._progress, self._metric, self._alarmed = progress, metric, False
+        self._progress, self._choose, self._alarmed = progress, choose, False
 
     def __call__(self, status: trials.Status) -> None:
         """Show how far the trial is."""
@@ -27,7 +38,7 @@ class Live:
         if status.alarm and not self._alarmed:  # at once, and once
             self._progress.say(f"augless: {status.alarm}")
             self._alarmed = True
-        self._progress.show(_status(status, self._metric), now=_over(status))
+        self._progress.show(_status(status, self._choose), now=_over(status))
 
     @property
     def left(self) -> str:
@@ -37,8 +48,9 @@ class Live:
         return f" with {left} of {self.last.total} runs to go"
 
 
-def _status(status: trials.Status, metric: str) -> list[str]:
+def _status(status: trials.Status, choose: str) -> list[str]:
     from augless.reports import words
+    from augless.trials import facts
 
     failed = f", {status.failed} failed" if status.failed else ""
     lines = [f"{status.done} of {status.total} runs done{failed}"]
@@ -52,7 +64,9 @@ def _status(status: trials.Status, metric: str) -> list[str]:
         who += f", {job.model}" * bool(job.model)
         lines.append(f"  {who}: {run.stage}{score}")
     for corpus, (job, best) in status.best.items():
-        lines.append(f"  best so far on {corpus}: {_named(job)}, {metric} {best:.2f} (validation)")
+        score = "loss {:.2f} per sentence" if choose == facts.LOSS else f"{choose} {{:.2f}}"
+        said = f"{_named(job)}, {score.format(best)} (validation)"
+        lines.append(f"  best so far on {corpus}: {said}")
     return lines
 
 

@@ -60,10 +60,9 @@ class Resolved(Generic[Kind]):
         return {key: _plain(value) for key, (value, _) in self.origins.items()}
 
     @property
-    def suggested(self) -> dict[str, Any]:
-        """What nobody gave and the corpus decided: dotted key -> value."""
-        said = self.origins.items()
-        return {key: value for key, (value, by) in said if isinstance(by, Suggestion)}
+    def suggestions(self) -> list[Suggestion]:
+        """What nobody gave and the corpus decided."""
+        return [by for _, by in self.origins.values() if isinstance(by, Suggestion)]
 
 
 def shipped(package: str = _PACKAGE) -> list[str]:

@@ -38,8 +38,12 @@ class Size:
         return Size(pairs, words)
 
     def __str__(self) -> str:
-        more = " or more" if self.pairs >= COUNTED_PAIRS else ""
-        return f"{self.pairs:,} training pairs{more}"
+        return f"{self.pairs:,} training pairs{self.more}"
+
+    @property
+    def more(self) -> str:
+        """What is said after a number if there may be more."""
+        return " or more" if self.pairs >= COUNTED_PAIRS else ""
 
 
 def suggestions(values: Mapping[str, Any]) -> list[Suggestion]:
@@ -47,20 +51,20 @@ def suggestions(values: Mapping[str, Any]) -> list[Suggestion]:
 
     The recipes of known corpora say themselves what they need.
     """
-    open_keys = [key for key, _ in _suggested(values, Size(1, 1)) if _is_open(values, key)]
+    open_keys = [key for key, *_ in _suggested(values, Size(1, 1)) if _is_open(values, key)]
     given = _table(values.get("corpus"))
     if not open_keys or given.get("name") != "files":
         return []
     try:
-        size = _measured(knobs.build(corpora.Files, {k: given[k] for k in given if k != "name"}))
+        size = measured(knobs.build(corpora.Files, {k: given[k] for k in given if k != "name"}))
     except (knobs.BadKnob, corpora.BadData, OSError):  # whoever uses the corpus says what is wrong
         return []
     suggested = _suggested(values, size) if size.pairs else ()
-    return [Suggestion(key, value, f"for {size}") for key, value in suggested if key in open_keys]
+    return [Suggestion(*one) for one in suggested if one[0] in open_keys]
 
 
-def _measured(corpus: corpora.Corpus) -> Size:
-    """Count once for as long as the files stay as they are."""
+def measured(corpus: corpora.Corpus) -> Size:
+    """Count the training pairs, once for as long as the files stay as they are."""
     stamps = tuple((path, path.stat().st_size, path.stat().st_mtime_ns) for path in corpus.inputs())
     key = (corpus, stamps)  # of the same files another corpus may take a sample
     if key not in _sizes:
@@ -91,45 +95,59 @@ def _is_open(values: Mapping[str, Any], key: str) -> bool:
     return suits.get(path[-1], True) and bool(table.get(last, AUTO) == AUTO)
 
 
-def _suggested(values: Mapping[str, Any], size: Size) -> Iterator[tuple[str, Any]]:
-    pairs = max(1, size.pairs)
+def _suggested(values: Mapping[str, Any], size: Size) -> Iterator[tuple[str, Any, str]]:
+    """Yield keys, their values and why."""
+    pairs, by_size = max(1, size.pairs), f"for {size}"
     settings = {k: v for k, v in _table(values.get("training")).items() if v != AUTO}
-    joint = _table(values.get("text")).get("joint", True)
-    yield "text.vocabulary.size", _rounded(22 * size.words**0.4, 300, 16_000)
-    yield "model.dropout", _by_size(pairs, (5_000, 0.5), (20_000, 0.4), (100_000, 0.3), rest=0.2)
+    text = _table(values.get("text"))
+    joint = text.get("joint", True)
+    if not text.get("codec"):  # which has a vocabulary of its own
+        subwords = _rounded(22 * size.words**0.4, 300, 16_000)
+        yield "text.vocabulary.size", subwords, f"for {size.words:,} words{size.more}"
+    dropout = _by_size(pairs, (5_000, 0.5), (20_000, 0.4), (100_000, 0.3), rest=0.2)
+    yield "model.dropout", dropout, by_size
     model = _table(values.get("model"))
     is_lstm = "lstm" in str(model.get("name", "lstm"))
     hidden = model.get("hidden", 256)
     square = not is_lstm or model.get("embedding", 256) == hidden
-    yield "model.tie", ("all" if joint else "output") if square else "none"
+    fits = "embeddings are as wide as the model" if square else "embedding differs from hidden"
+    tie = ("all" if joint else "output") if square else "none"
+    yield "model.tie", tie, fits if joint or not square else "each side has its own vocabulary"
     if is_lstm:
-        yield "model.shortcut", square
+        yield "model.shortcut", square, fits
     # Gains more than any weighting, for nothing (docs/results.md).
     for place, term in enumerate(_terms(values)):
         if _table(_table(term).get("loss")).get("name", "cross-entropy") == "cross-entropy":
-            yield f"terms.{place}.loss.smoothing", _by_size(pairs, (2_000, 0.2), rest=0.1)
+            yield f"terms.{place}.loss.smoothing", _by_size(pairs, (2_000, 0.2), rest=0.1), by_size
     batch = settings.get("batch", _by_size(pairs, (2_000, 8), (20_000, 16), (100_000, 32), rest=64))
     epochs = settings.get("epochs", min(20, max(6, round(75 * pairs**-0.195))))
-    yield "training.batch", batch
-    yield "training.epochs", epochs
-    yield "training.patience", max(3, epochs // 4) if isinstance(epochs, int) else 3
+    yield "training.batch", batch, by_size
+    yield "training.epochs", epochs, by_size
+    patience = max(3, epochs // 4) if isinstance(epochs, int) else 3
+    yield "training.patience", patience, f"for {epochs} epochs"
     # Of sums over sentences most steps would be clipped, and clipping cancels weights. Norms per
     # token are about 1 on real text, so that 5 clips what is far off only.
-    yield "training.per", "token"
-    yield "training.clip", 5.0
+    yield "training.per", "token", "so that clipping does not cancel weights"
+    yield "training.clip", 5.0, "rarely reached by a loss per token"
     by_sentences = settings.get("batch_by", "sentences") == "sentences"
     whole = isinstance(batch, int) and isinstance(epochs, int) and batch > 0
-    steps = epochs * math.ceil(pairs / batch) if whole and by_sentences else 4_000
+    counted = whole and by_sentences
+    steps = epochs * math.ceil(pairs / batch) if counted else 4_000
     # Attention forms early or not at all: a short warm-up to a high rate, then down to 0.
     # Narrow models take, and need, a higher one.
-    rate = 0.001
+    rate, width = 0.001, f"for {model.get('name')}"
     if is_lstm:
         rate = min(0.016, 1.024 / hidden) if isinstance(hidden, int) and hidden > 0 else 0.004
+        width = f"for hidden = {hidden}"
     warmup = min(1_000, max(1, steps // 20))
-    yield "training.optimizer.name", "adam"
-    yield "training.optimizer.rate", rate
-    yield "training.optimizer.warmup", warmup
-    yield "training.optimizer.schedule", "linear"
+    yield "training.optimizer.name", "adam", "needs less luck than SGD"
+    yield "training.optimizer.rate", rate, width
+    yield (
+        "training.optimizer.warmup",
+        warmup,
+        f"for {steps:,} steps" if counted else "for any number of steps",
+    )
+    yield "training.optimizer.schedule", "linear", "ends at 0, so that the last steps are small"
 
 
 def _terms(values: Mapping[str, Any]) -> list[Any]:

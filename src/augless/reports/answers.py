@@ -19,6 +19,8 @@ from augless.reports.words import joined, probability
 
 COMMAND = "augless trial PLAN"  # where nobody knows what a trial was started by
 MOST_SEEDS = 40  # that a command suggests
+_RATE = "training.optimizer.rate"
+_QUICK = ("--quick", "--small")
 _ALIKE = "no sentence differs in its score"
 _TESTS = {
     "two-way": "by a two-way model of methods and seeds",
@@ -61,13 +63,14 @@ class Answer:
 def of(evidence: Evidence) -> Answer:
     """Say what a trial found, for any outcome, and what its makers and its summary warn of."""
     said = [*_unfinished(evidence), *evidence.table.warnings, *evidence.trial.notes]
+    said += _edges(evidence)
     general, primary = tuple(dict.fromkeys(said)), evidence.plan.primary
     comparable = [study for study in evidence.studies if study.candidates]
     if not comparable or primary is None:
         return Answer(sentence=_nothing(evidence.studies), general=general)
     inconclusive = [study for study in comparable if study.inconclusive]
     learnt = [study for study in comparable if not study.inconclusive]
-    commands = [*_by_characters(evidence)] if inconclusive else []
+    commands = [*_whole(evidence), *(_by_characters(evidence) if inconclusive else ())]
     notes: tuple[str, ...] = ()
     if not learnt:
         seen = dict.fromkeys(line for study in inconclusive for line in _why_inconclusive(study))
@@ -322,6 +325,15 @@ def _why_inconclusive(study: Study) -> list[str]:
 # What to do next
 
 
+def _whole(evidence: Evidence) -> Iterator[Command]:
+    """Suggest the whole of somebody's files after a sample of them."""
+    given = shlex.split(evidence.trial.command)
+    kept = [one for one in given if one not in _QUICK]
+    own = "--train" in given and evidence.plan.scale == "small"
+    if own and len(kept) < len(given) and evidence.trial.complete:
+        yield Command("Next: the same with all of your data", shlex.join(kept))
+
+
 def _by_characters(evidence: Evidence) -> Iterator[Command]:
     if evidence.studies[0].metric.of_phrases:
         yield Command("Compare by characters instead", _again(evidence, "metric", "chrf"))
@@ -363,6 +375,23 @@ def _unfinished(evidence: Evidence) -> Iterator[str]:
     if waiting:
         verb = "is" if waiting == 1 else "are"
         yield f"{waiting} of {total} runs {verb} not done yet: this is provisional."
+
+
+def _edges(evidence: Evidence) -> Iterator[str]:
+    """Yield for which methods the best learning rate may lie beyond those that were tried."""
+    found: dict[tuple[str, str], list[str]] = {}
+    several = len(evidence.studies) > 1
+    for method, of_corpora in evidence.trial.chosen.items():
+        rates = evidence.plan.tune.get(method, {}).get(_RATE)
+        if not isinstance(rates, list) or len(rates) < 2:
+            continue
+        for corpus, choice in of_corpora.items():
+            best = choice.best.values.get(_RATE) if choice.best else None
+            if best in (min(rates), max(rates)):
+                sizes = ("largest", "larger") if best == max(rates) else ("smallest", "smaller")
+                found.setdefault(sizes, []).append(f"{method} on {corpus}" if several else method)
+    for (most, more), whose in found.items():
+        yield f"The best learning rate is the {most} tried, for {joined(whose)}: try {more} ones."
 
 
 def _nothing(studies: Sequence[Study]) -> str:

@@ -87,11 +87,11 @@ def _written(template: str, listed: Sequence[Table]) -> str:
 
 
 def text(evidence: Evidence) -> str:
-    """Write the answer, its notes and the main tables for a terminal."""
+    """Write the title, the answer, its notes and the main tables for a terminal."""
     from rich.cells import cell_len  # late: help must be fast
 
     answer, advised = answers.of(evidence), advice.of(evidence)
-    said = [answer.sentence, *answer.numbers]
+    said = [evidence.plan.title, answer.sentence, *answer.numbers]
     said += [one for one in (advised.sentence if advised else "", costs.line(evidence)) if one]
     said += [f"- {note}" for note in answer.notes]
     methods = [f"{method}: {what}" for method, what in naming.described(evidence).items()]

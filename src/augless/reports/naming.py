@@ -1,9 +1,12 @@
-"""What the methods of a plan are, in plain words, from what their runs were made of."""
+"""What the methods of a plan are, in plain words: as their runs were made, or as they will be."""
 
 from __future__ import annotations
 
+from typing import Any
+
+from augless import recipes
 from augless.reports.evidence import Evidence
-from augless.trials import facts
+from augless.trials import facts, graph
 
 _PLAIN = facts.Component("plain")
 # By the key that a method sets.
@@ -22,19 +25,18 @@ def _described(evidence: Evidence, method: str) -> str:
     plain, stated = method == evidence.plan.baseline, evidence.plan.methods[method]
     records = (record for row in evidence.rows(method) for record in row.records.values())
     record = next(records, None)
-    if record is None:
-        return "the baseline; none of its runs is done" if plain else "not run yet"
-    said = [_added(term) for term in record.terms if term.loss.name != "cross-entropy"]
+    recipe = planned(evidence, method) if record is None else record.recipe
+    if not recipe and not plain:
+        return "not run yet"
+    terms, augmenter = facts.terms_of(recipe), facts.component(recipe, "augment")
+    said = [_added(term) for term in terms if term.loss.name != "cross-entropy"]
     said += [
-        words.format(record.recipe.get(key))
-        for key, words in _KNOBS.items()
-        if key in stated.overrides
+        words.format(recipe.get(key)) for key, words in _KNOBS.items() if key in stated.overrides
     ]
-    if (augmenter := record.augmenter) is not None:
+    if augmenter is not None:
         weight = augmenter.knobs.get("w", 1)
         said.append(f"trained on made pairs too: {augmenter.name}, each with the weight {weight}")
-    if (place := record.weighted_term) is not None:
-        term = record.terms[place]
+    if (term := next((term for term in terms if term.weighs), None)) is not None:
         weights = weighting(term.weighting, stated.matches)
         per_token = term.weighed_by == "loss-per-token"
         said.append(f"{weights}, by its loss per token" if per_token else weights)
@@ -43,6 +45,16 @@ def _described(evidence: Evidence, method: str) -> str:
     elif not said:
         said.append(f"{weighting(_PLAIN)}; what it changes is under “The methods”")
     return "; ".join(said)
+
+
+def planned(evidence: Evidence, method: str) -> dict[str, Any]:
+    """Return the recipe of a method as the plan has it; nothing if it cannot be read any more."""
+    plan = evidence.plan
+    corpus, *_ = plan.recipes
+    try:
+        return graph.run(plan, corpus, method, plan.seeds[0], {}).resolved.values
+    except recipes.BadRecipe:
+        return {}
 
 
 def _added(term: facts.Term) -> str:

@@ -153,15 +153,17 @@ def _kept(evidence: Evidence, matched: Mapping[str, str]) -> str:
 
 
 def _changes(evidence: Evidence, method: str) -> list[str]:
-    """Say what a method changes, as its runs were made and not as the plan has it."""
+    """Say what a method changes: as its runs were made, or else as the plan has it."""
     rows = zip(evidence.rows(method), evidence.rows(evidence.plan.baseline), strict=True)
     pairs = [(row, plain) for row, plain in rows if row.records and plain.records]
     if method == evidence.plan.baseline:
         return ["the baseline"]
-    if not pairs:
-        overrides = evidence.plan.methods[method].overrides
-        return [f"{key} = {words.value(value)}" for key, value in overrides.items()] or ["nothing"]
-    mine, theirs = (next(iter(row.records.values())).recipe for row in pairs[0])
+    if pairs:
+        mine, theirs = (next(iter(row.records.values())).recipe for row in pairs[0])
+    else:
+        mine, theirs = (naming.planned(evidence, m) for m in (method, evidence.plan.baseline))
+        if not mine or not theirs:
+            return ["not known yet"]
     keys = [key for key in mine if key != "seed" and mine[key] != theirs.get(key)]
     gone = [f"{key} is gone" for key in theirs if key not in mine and key != "seed"]
     return [f"{key} = {words.value(mine[key])}" for key in keys] or gone or ["nothing"]

@@ -15,7 +15,7 @@ from augless.errors import Failure
 from augless.trials.facts import Attempt, Choice, Score
 from augless.trials.forecast import Forecast, Measured, forecast
 from augless.trials.graph import Job
-from augless.trials.ownfiles import languages_of, monolingual, name_of, own
+from augless.trials.ownfiles import languages_of, monolingual, own
 from augless.trials.plans import BadPlan, Base, Method, Plan, Range, shipped
 from augless.trials.records import BadRecord, Entry, Record, Trial
 from augless.trials.running import Running, Status, collect, run
@@ -50,7 +50,6 @@ __all__ = [
     "forecast",
     "languages_of",
     "monolingual",
-    "name_of",
     "own",
     "run",
     "shipped",

@@ -5,18 +5,22 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from augless import data, recipes
+from augless import corpora, data, recipes
 from augless.corpora.reading import COMPRESSED
+from augless.recipes import suggesting
+from augless.recipes.reading import Suggestion
 from augless.trials import spelling
 from augless.trials.plans import KEYS, OWN, BadPlan, Plan, Space
 
 _RATE = "training.optimizer.rate"
+_SPLITS = ("train", "valid", "test")
 _BACK = "back-translation"
+_SAMPLE = "a sample of it"  # in the title, where the number of pairs takes its place
 
 
 def own(
@@ -29,6 +33,7 @@ def own(
     quick: bool = False,
     rivals: bool = False,
     round_trip: tuple[str, str] | None = None,
+    on_suggestions: Callable[[list[Suggestion]], None] = lambda suggestions: None,
 ) -> Plan:
     """Plan a trial on somebody's own files: two files (source, target) a split, or one of both.
 
@@ -37,8 +42,9 @@ def own(
     instead is compared too: augmented data, R-Drop, word dropout, focal weights.
     `round_trip` are two models of translation, there and back, each a run's folder or a Hugging
     Face model's folder or name: a round trip takes the place of back-translation then.
+    `on_suggestions` is given what the size of the files suggests, with reasons.
     """
-    files = {"train": train, "valid": valid, "test": test}
+    files = dict(zip(_SPLITS, (train, valid, test), strict=True))
     languages = (*languages,)
     # Absolute, so that the plan can be followed from anywhere.
     corpus = {k: [str(Path(path).absolute()) for path in v] for k, v in files.items()}
@@ -61,13 +67,31 @@ def own(
     overrides = spelling.written(plan.overrides) + spelling.written(base.overrides)
     try:
         resolved = recipes.load(base.recipe, overrides)
-        suggested, rate = resolved.suggested, resolved.values[_RATE]
+        rate = resolved.values[_RATE]
     except recipes.BadRecipe as error:
         raise BadPlan(str(error)) from None
     # Written down, so that the plan means the same when the files have grown or are gone.
-    whole = replace(base, overrides=base.overrides | suggested)
+    on_suggestions(resolved.suggestions)
+    whole = replace(base, overrides=base.overrides | {s.key: s.value for s in resolved.suggestions})
     spaces = {method: _rates(space, rate) for method, space in plan.tune.items()}
-    return replace(plan, recipes=plan.recipes | {label: whole}, tune=spaces)
+    return replace(
+        plan,
+        name=_name(corpus, quick) if plan.name == OWN else plan.name,
+        title=plan.title.replace(_SAMPLE, _sample(resolved.recipe.corpus)),
+        recipes=plan.recipes | {label: whole},
+        tune=spaces,
+    )
+
+
+def _sample(corpus: corpora.Corpus) -> str:
+    """Say how many pairs are used, and of how many."""
+    if not isinstance(corpus, corpora.Files):
+        return _SAMPLE
+    try:
+        whole = suggesting.measured(replace(corpus, sample=0))
+    except (corpora.BadData, OSError):  # whoever uses the corpus says what is wrong
+        return _SAMPLE
+    return f"{min(corpus.sample or whole.pairs, whole.pairs):,} of {whole}"
 
 
 def languages_of(paths: Sequence[Path]) -> list[str]:
@@ -78,10 +102,10 @@ def languages_of(paths: Sequence[Path]) -> list[str]:
     return endings if len({*endings}) == len(endings) else ["source", "target"]
 
 
-def name_of(files: Mapping[str, Sequence[Path]], *, quick: bool = False) -> str:
+def _name(corpus: Mapping[str, Sequence[str]], quick: bool) -> str:
     """Return the name of a trial on somebody's own files: that of their folder, and a digest."""
-    home = re.sub(r"[^\w-]+", "-", files["train"][0].absolute().parent.name).strip("-") or "own"
-    paths = [os.fsencode(path.absolute()) for pair in files.values() for path in pair]
+    home = re.sub(r"[^\w-]+", "-", Path(corpus["train"][0]).parent.name).strip("-")[:100] or "own"
+    paths = [os.fsencode(path) for split in _SPLITS for path in corpus[split]]
     digest = hashlib.sha256(bytes(1).join(paths)).hexdigest()[:6]
     return f"{home}-quick-{digest}" if quick else f"{home}-{digest}"
 

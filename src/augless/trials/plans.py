@@ -8,6 +8,7 @@ keys and those of a recipe side by side, recipes may be a list, published number
 from __future__ import annotations
 
 import itertools
+import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -294,21 +295,35 @@ class Plan(Knobs):
             # Taken before a change: numbers that the plan quotes stay those of its own metric.
             quoted = str(content.get("metric", _METRIC))
             for one in overrides:
-                _assign(content, *reading.parted(one, "seeds=[1]"))
+                key, value = reading.parted(one, "seeds=[1]")
+                if (first := key.split(".")[0]) not in KEYS:
+                    raise BadPlan(
+                        f"there is no key {knobs.shown(key)} of a plan{knobs.hint(first, KEYS)}\n"
+                        f"if it is a recipe's, write {knobs.shown(f'overrides.{one}')}"
+                    )
+                _assign(content, key, value)
             return parsed(name, content, scale, quoted)
         except (knobs.BadKnob, recipes.BadRecipe) as error:
             raise BadPlan(str(error)) from None
 
     def as_toml(self) -> str:
-        """Write the plan, at the scale it has, so that it is read back as it is."""
-        lines, tables = [], []
+        """Write the plan, at the scale it has, so that it is read back as it is.
+
+        Tables are sections, below a comment that says what they are, for whoever edits them.
+        """
+        lines, sections = [], []
         for key, value in vars(self).items():
-            if isinstance(value, dict) and key != "overrides":
-                rows = [f"{key_of(name)} = {literal(_written(one))}" for name, one in value.items()]
-                tables += ["", f"[{key}]", *rows] if rows else []
+            if isinstance(value, dict):
+                tables = {f"{key}.{key_of(name)}": one for name, one in value.items()}
+                if key == "overrides" and value:  # which are values, not tables
+                    tables = {key: value}
+                sections += ["", *_comment(knobs.of(Plan)[key].meaning)] if tables else []
+                for name, table in tables.items():
+                    rows = _written(table).items()
+                    sections += [f"[{name}]", *(f"{key_of(k)} = {literal(v)}" for k, v in rows)]
             elif value is not None:
                 lines.append(f"{key} = {literal(value)}")
-        return "\n".join([*lines, *tables]) + "\n"
+        return "\n".join([*lines, *sections]) + "\n"
 
     def points(self, method: str) -> list[Values]:
         """Return all combinations, the first key varying slowest; of a range, its ends."""
@@ -469,6 +484,10 @@ def _space(where: str, table: Any) -> Space:
         else:
             raise BadPlan(f"{full} is {value!r}; it must be a list of values to try, or a range")
     return space
+
+
+def _comment(meaning: str) -> list[str]:
+    return textwrap.wrap(meaning, 100, initial_indent="# ", subsequent_indent="# ")
 
 
 def _written(entry: Any) -> Any:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from augless import corpora, data, metrics, runs, storage
+from augless import corpora, data, runs, storage
 from augless.corpora import Progress
 from augless.errors import Failure, code_of
 from augless.trials import facts, graph, pool, searching, summary
@@ -57,7 +57,7 @@ class Status:
     eta: float | None = None
     """seconds; None while nothing can be said"""
     best: dict[str, tuple[Job, float]] = field(default_factory=dict)
-    """corpus -> the best run so far and its score on the validation set"""
+    """corpus -> the best run so far, and what tuning compares of it: `Plan.choose`"""
     alarm: str = ""
     """what is wrong with the first run from which nothing can be learnt, if there is one"""
 
@@ -218,7 +218,8 @@ class _Scheduler:
             failed=len(failed),
             total=len(self.known) + hidden,
             running=running,
-            eta=to_see / rate if rate else (None if to_see else 0.0),
+            # A corpus that is not prepared yet counts for nothing, so that 0 says nothing.
+            eta=to_see / rate if rate else None,
             best=_best(state, done),
             alarm=self._alarm,
         )
@@ -241,11 +242,11 @@ def _alarm(state: State, job: Job) -> str:
 
 
 def _best(state: State, done: list[Job]) -> dict[str, tuple[Job, float]]:
-    sign = 1 if metrics.METRICS[state.plan.metric].higher_is_better else -1
+    """Return the best run of every corpus, by what tuning would choose it by."""
+    sign = 1 if state.plan.chooses_highest else -1
     best: dict[str, tuple[Job, float]] = {}
     for job in done:
-        record = state.record(job)
-        value = record.value("valid", state.plan.metric) if record else None
+        value = state.validated(state.record(job))
         before = best.get(job.corpus)
         if value is not None and (before is None or sign * value > sign * before[1]):
             best[job.corpus] = (job, value)

@@ -312,9 +312,8 @@ class State:
         failures = [self.failure(job) for job in jobs]
         if any(not one and not why for one, why in zip(records, failures, strict=True)):
             return None
-        scores = losses = [_loss(record) for record in records]
-        if (by := self.plan.choose) != facts.LOSS:
-            scores = [record.value("valid", by) if record else None for record in records]
+        losses = [_loss(record) for record in records]
+        scores = [self.validated(record) for record in records]
         seconds = [record.result.seconds for record in records if record]
         return Attempt(
             values=point,
@@ -324,6 +323,12 @@ class State:
             failure=next((why for why in failures if why), None),
             seconds=sum(seconds) if seconds else None,
         )
+
+    def validated(self, record: Record | None) -> float | None:
+        """Return what tuning compares of a run: its validation loss, or a metric."""
+        if self.plan.choose == facts.LOSS:
+            return _loss(record)
+        return record.value("valid", self.plan.choose) if record else None
 
     def choice(self, corpus: str, method: str) -> Choice | None:
         """Return what was best on the validation set; None while that is not known.
