@@ -225,7 +225,7 @@ def test_a_bleu_near_nothing_gives_no_answer_but_advice():
 
 
 def test_degenerate_outputs_are_shown_and_never_called_better():
-    constant = {1: "100 outputs have only 1 different lines, such as 'a'"}
+    constant = {1: "100 outputs have only 1 different line, such as 'a'"}
     answer = answers.of(gathered_of(low(40.0, 48.0, faults=constant)))
     assert answer.sentence == (
         "There is no answer: the outputs are empty, constant or endless repetitions."

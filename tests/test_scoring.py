@@ -73,7 +73,7 @@ def test_one_seed_says_nothing_about_a_method(files, capsys):
 
 @pytest.mark.parametrize(
     ("name", "seen"),
-    [("constant", "60 outputs have only 1 different lines"), ("empty", "60 of 60 outputs are")],
+    [("constant", "60 outputs have only 1 different line,"), ("empty", "60 of 60 outputs are")],
 )
 def test_nothing_is_claimed_of_degenerate_outputs_whatever_the_metric(files, capsys, name, seen):
     systems = f"a={name},{name}", "b=b1,b2"
@@ -83,6 +83,14 @@ def test_nothing_is_claimed_of_degenerate_outputs_whatever_the_metric(files, cap
     assert said.count(f"augless: nothing is claimed: a ({name}): {seen}") == 1
     assert metrics.ADVICE in said
     assert seen in scored(capsys, name)[1], "of a system alone, too"
+
+
+@pytest.mark.parametrize("source", [None, "ref"])
+def test_nothing_is_claimed_of_constant_outputs_without_references_either(files, capsys, source):
+    systems = ["a=constant,constant", "b=b1,b2"]
+    scoring.score(systems, metric=["distinct-1"], source=source, as_json=True)
+    out, said = capsys.readouterr()
+    assert json.loads(out)["distinct-1"]["notes"] and "nothing is claimed: a (constant)" in said
 
 
 def test_nothing_is_claimed_where_bleu_is_near_0(files, capsys):

@@ -224,7 +224,7 @@ def spoken(outputs, **changes):
 def test_degenerate_outputs_are_found_in_a_record_and_said_at_once():
     assert records.fault_of(spoken(LINES)) == trials.alarm(spoken(LINES), "bleu") == ""
     constant = spoken(["a"] * 20)
-    seen = "20 outputs have only 1 different lines, such as 'a'"
+    seen = "20 outputs have only 1 different line, such as 'a'"
     assert records.fault_of(constant) == seen
     said = trials.alarm(constant, "bleu")
     assert said == f"its outputs tell nothing: {seen}; {metrics.ADVICE}"

@@ -73,7 +73,9 @@ def score(
     run: Annotated[
         list[str] | None, "For perplexity: RUN, or NAME=RUN,RUN,... with one for each seed."
     ] = None,
-    source: Annotated[str | None, "The source lines, for perplexity."] = None,
+    source: Annotated[
+        str | None, "The source lines: for perplexity, and to see whether outputs vary."
+    ] = None,
     as_json: options.Json = False,
 ) -> None:
     """Score generated text, and say whether systems differ.
@@ -115,7 +117,7 @@ def score(
         name: {system: [scored(one, p) for p in places] for system, places in systems.items()}
         for name, one in chosen.items()
     }
-    faults = _faults(systems, read, streams[0], sources) if hypotheses and streams else []
+    faults = _faults(systems, read, streams[0] if streams else None, sources) if hypotheses else []
     results = {name: _result(name, of, baseline, faults) for name, of in scores.items()}
     plain = {name: one.plain() for name, one in results.items()}
     terminal.result(as_json, plain, lambda: "\n\n".join(map(_table, results, results.values())))
@@ -160,7 +162,7 @@ def _of_run(
 def _faults(
     systems: Systems,
     read: Callable[[str], list[str]],
-    references: list[str],
+    references: list[str] | None,
     sources: list[str] | None,
 ) -> list[str]:
     """Say which outputs are degenerate, and what to do about it."""
