@@ -1,6 +1,7 @@
 """The answer of a page: a short sentence, then its numbers, and nothing that they do not show."""
 
 import dataclasses
+import types
 
 import numpy as np
 import pytest
@@ -232,6 +233,12 @@ def test_degenerate_outputs_are_shown_and_never_called_better():
     )
     assert answer.numbers[0] == f"plain, seed 1: {constant[1]}."
     assert answer.numbers[-1].startswith("Train longer, on more data")
+    assert answer.commands == (), "no other metric mends them, and nobody knows the epochs"
+    record = types.SimpleNamespace(recipe={"training.epochs": 6})
+    known = low(0.0, 0.0, faults=constant, records={1: record})
+    answer = answers.of(gathered_of(known, command="augless trial demo --jobs 2"))
+    longer = "augless trial demo --jobs 2 overrides.training.epochs=12"
+    assert [(one.why, one.line) for one in answer.commands] == [("Train longer", longer)]
     row = row_of("exponential", baseline=contrast())
     fault = f"linear, seed 1: {constant[1]}"
     broken = row_of("linear", baseline=contrast(5.0, fault=fault), faults=constant)

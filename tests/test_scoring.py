@@ -100,6 +100,7 @@ def test_nothing_is_claimed_where_bleu_is_near_0(files, capsys):
     assert f"a bleu of {max(means):.2f} at best is too near 0" in said and "-m chrf" in said
     assert not values["bleu"]["systems"]["b"]["comparison"]["claimed"]
     assert values["chrf"]["notes"] == []
+    assert "-m chrf" not in scored(capsys, "a=constant,constant", "b=junk2,junk2")[1]
 
 
 def test_several_systems_are_corrected_by_holm(files, capsys):

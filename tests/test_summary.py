@@ -257,6 +257,7 @@ def test_a_difference_of_degenerate_outputs_is_never_claimed(method):
     assert not law.claimed and law.fault == f"{method}, seed 2: all are empty"
     assert table[method].results["corpus 0"].faults == {2: "all are empty"}
     assert not table["linear"].control.fault, "which is of others"
+    assert not table.seeds_needed, "seeds mend no outputs"
 
 
 def plan_of(methods, **changes):

@@ -191,9 +191,10 @@ def _result(
     if len(systems) > 1 and additive:
         means = [one.mean for one in listed.values()]
         if all(metrics.near_zero(name, mean) for mean in means):
+            others = "" if faults else "; or compare by characters: -m chrf"
             notes.append(
                 f"nothing is claimed: a {name} of {max(means):.2f} at best is too near 0 to tell "
-                f"systems apart\n{metrics.ADVICE}; or compare by characters: -m chrf"
+                f"systems apart\n{metrics.ADVICE}{others}"
             )
         compared = metrics.corrected(metrics.compare(systems, first))
         for system, one in compared.items():

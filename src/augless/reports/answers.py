@@ -67,7 +67,7 @@ def of(evidence: Evidence) -> Answer:
         return Answer(sentence=_nothing(evidence.studies), general=general)
     inconclusive = [study for study in comparable if study.inconclusive]
     learnt = [study for study in comparable if not study.inconclusive]
-    commands = [*_by_characters(evidence)] if inconclusive else []
+    commands = [*_otherwise(evidence, inconclusive)] if inconclusive else []
     notes: tuple[str, ...] = ()
     if not learnt:
         seen = dict.fromkeys(line for study in inconclusive for line in _why_inconclusive(study))
@@ -322,8 +322,16 @@ def _why_inconclusive(study: Study) -> list[str]:
 # What to do next
 
 
-def _by_characters(evidence: Evidence) -> Iterator[Command]:
-    if evidence.studies[0].metric.of_phrases:
+def _otherwise(evidence: Evidence, studies: Sequence[Study]) -> Iterator[Command]:
+    """Suggest longer training where outputs are degenerate, which no metric mends, else chrF."""
+    rows = [row for study in studies for row in study.rows]
+    if any(row.faults for row in rows):
+        recipes = [record.recipe for row in rows for record in row.records.values() if record]
+        epochs = (recipe.get("training.epochs") for recipe in recipes)
+        if most := max((one for one in epochs if isinstance(one, int)), default=0):
+            line = _again(evidence, "overrides.training.epochs", f"{2 * most}")
+            yield Command("Train longer", line)
+    elif studies[0].metric.of_phrases:
         yield Command("Compare by characters instead", _again(evidence, "metric", "chrf"))
 
 
