@@ -107,7 +107,11 @@ def test_scores_and_n_best_on_request(place, run):
     lines = done.stdout.split("\n")[:-1]
     assert all(re.match(r"\d+\t-?\d+\.\d{6}\t", line) for line in lines)
     assert [line.split("\t")[0] for line in lines] == [str(i // 3 + 1) for i in range(30)]
+    done = run(*arguments, cwd=place)
+    assert len(done.stdout.splitlines()) == 10
+    assert "the best of 3 answers to each line was written; --scores writes all" in done.stderr
     done = run(*arguments, "--json", cwd=place)
+    assert "--scores" not in done.stderr
     answers = [json.loads(line)["hypotheses"] for line in done.stdout.split("\n")[:-1]]
     assert [len(a) for a in answers] == [3] * 10
     ranks = [[(not one["finished"], -one["score"]) for one in answer] for answer in answers]
