@@ -272,6 +272,8 @@ def test_filters_drop_a_pair_on_both_sides_and_say_why(tmp_path):
     words = text.Words(size=100, min_count=1)
     store = prepared(tmp_path, FILTERED, filters=filters, vocabulary=words)
     train = store.pairs("train")
+    assert repr(train).startswith(f"Pairs({len(train)} pairs, ") and len(repr(train)) < 200
+    assert f"de to en, {len(train)} training pairs" in repr(store) and len(repr(store)) < 200
     kept = [
         [
             c.decode(side[i])
