@@ -168,6 +168,7 @@ CHECKS = [
     (("generate", "run", "test.de", "-o", "."), 5, "is a directory"),
     (("score", "test.en"), 2, "--references"),
     (("score", "-r", "test.en"), 2, "give hypotheses or --run"),
+    (("score", "--run", "a=x", "b=y", "-r", "test.en"), 2, "each has its own: --run a=x --run b=y"),
     (("score", "--run", "run", "-r", "test.en"), 2, "--source"),
     (("train", "toy-de-eng"), 2, "did you mean 'toy-de-en'"),
     (("train", "toy-de-en", "modle=lstm"), 2, "did you mean 'model'"),

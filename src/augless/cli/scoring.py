@@ -71,7 +71,8 @@ def score(
     language: Annotated[str, "Whose rules tokenise, for metrics that do."] = "en",
     baseline: Annotated[str | None, "The system others are compared with; else the first."] = None,
     run: Annotated[
-        list[str] | None, "For perplexity: RUN, or NAME=RUN,RUN,... with one for each seed."
+        list[str] | None,
+        "For perplexity: RUN, or NAME=RUN,RUN,... with one for each seed; may come several times.",
     ] = None,
     source: Annotated[
         str | None, "The source lines: for perplexity, and to see whether outputs vary."
@@ -91,7 +92,12 @@ def score(
     from augless import metrics, recipes
     from augless.corpora import reading
 
-    if bool(hypotheses) == bool(run):
+    if hypotheses and run:
+        raise recipes.BadRecipe(
+            "give hypotheses or --run, not both; of several runs, each has its own: "
+            f"--run {run[0]} --run {hypotheses[0]}"
+        )
+    if not hypotheses and not run:
         raise recipes.BadRecipe("give hypotheses or --run, and what to score against: -r FILE")
     systems = _systems(run or hypotheses or [])
     names = metric or (["perplexity", "bits-per-token"] if run else ["bleu", "chrf"])
