@@ -364,6 +364,8 @@ def test_list_shows_every_table_with_every_knob(tmp_path):
     for name in [*recipes.shipped(), *(name for table in tables for name in table)]:
         assert re.search(rf"^  {re.escape(name)}(:|$)", done.stdout, re.M), name
     assert re.search(r"radius += 1\.0 +how far neighbours lie", done.stdout)
+    assert "  table2: Table 2: dialogue\n" in done.stdout
+    assert "  files: Your own files: corpus.path=FOLDER" in done.stdout
     answer = json.loads(run("list", "weightings", "--json", cwd=tmp_path).stdout)
     knob = answer["weightings"]["exponential"]["knobs"]["strength"]
     meaning = "total weight of the neighbours; a number, from 0 to 1,000,000"
