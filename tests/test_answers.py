@@ -214,13 +214,14 @@ def test_a_bleu_near_nothing_gives_no_answer_but_advice():
     answer = answers.of(both)
     assert answer.sentence.startswith("exponential beats plain on ")
     assert answer.notes[0] == "On toy: plain has a BLEU of 0.00."
+    assert answers.amount(low(0.5, 0.5), 0.5) == "0.50", "BLEU has two decimals, however low"
     answer = answers.of(gathered_of(low(0.5, 30.0)))
     assert answer.sentence == "exponential beats plain."
     assert "plain has a BLEU near 0 (0.50), where it says little." in answer.notes
     for score, mark in ((0.32, ""), (40.0, "▲")):
         gathered = gathered_of(low(score, score))
         table = tables.results(gathered, gathered.studies[0])
-        assert cell_of(table, "exponential", "against plain").text.endswith(mark or "+0.010")
+        assert cell_of(table, "exponential", "against plain").text.endswith(mark or "+0.01")
         mean = figures.differences(gathered.studies[0])[0].dots[-1]
         assert ("claimed" in mean.style) == bool(mark)
 

@@ -103,6 +103,13 @@ def test_nothing_is_claimed_where_bleu_is_near_0(files, capsys):
     assert "-m chrf" not in scored(capsys, "a=constant,constant", "b=junk2,junk2")[1]
 
 
+@pytest.mark.parametrize(("metric", "digits"), [("bleu", 2), ("chrf", 2), ("distinct-1", 4)])
+def test_bleu_and_chrf_have_two_decimals_however_low(files, capsys, metric, digits):
+    scoring.score(["empty"], references=["ref"], metric=[metric])
+    shown = capsys.readouterr().out.splitlines()[1].split()[1]
+    assert shown == f"{0:.{digits}f}"
+
+
 def test_several_systems_are_corrected_by_holm(files, capsys):
     values, _ = scored(capsys, "a=a1,a2,a3", "b=b1,b2,b3", "c=a2,a3,a1")
     others = [values["bleu"]["systems"][name]["comparison"] for name in "bc"]

@@ -228,9 +228,12 @@ def _system(scores: Sequence[metrics.Score]) -> System:
 
 
 def _table(name: str, result: Result) -> str:
+    from augless import metrics
+
     systems = result.systems
     compared = any(one.comparison for one in systems.values())
-    digits = 4 if max(one.mean for one in systems.values()) <= 1 else 2
+    small = max(one.mean for one in systems.values()) <= 1
+    digits = 4 if small and metrics.METRICS[name].largest != 100 else 2
     head = ["system", name, "sd" if any(one.sd for one in systems.values()) else "95 %"]
     if compared:
         head += [f"- {result.baseline}", "95 % interval", "p", "p (Holm)"]

@@ -89,9 +89,10 @@ def _said(trained: runs.Run, result: runs.Outcome, settings: training.Settings) 
     scores = {name: math.nan if v is None else v for name, v in result.best.scores.items()}
     lines.append(f"best model: epoch {result.best.epoch} of {result.epochs}, {_scored(scores)}")
     if result.epochs < settings.epochs:
+        epochs = "1 epoch" if settings.patience == 1 else f"{settings.patience} epochs"
         lines.append(
             f"early stopping: no better {settings.metric} on the validation set in "
-            f"{settings.patience} epochs (training.patience)"
+            f"{epochs} (training.patience)"
         )
     return "\n".join([*lines, str(trained.folder)])
 

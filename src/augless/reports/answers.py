@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from augless import metrics, trials
 from augless.reports import words
 from augless.reports.cells import MARKS
-from augless.reports.evidence import SMALL_SPREAD, Evidence, MethodResult, Study
+from augless.reports.evidence import SMALL_SPREAD, Evidence, MethodResult, Study, digits_of
 from augless.reports.words import joined, probability
 
 COMMAND = "augless trial PLAN"  # where nobody knows what a trial was started by
@@ -99,7 +99,7 @@ def _signed(study: Study, value: float) -> str:
 
 def _digits(study: Study, value: float) -> int:
     scale = abs(study.baseline.mean or 1.0)
-    digits = 1 if scale >= 10 else 2 if scale >= 1 else 3
+    digits = 1 if scale >= 10 else min(digits_of(study.metric.name, scale), 2 if scale >= 1 else 3)
     # Something is not written as nothing; of less than a millionth there is only rounding.
     while digits < 6 and value and round(abs(value), digits) == 0:
         digits += 1
