@@ -133,6 +133,12 @@ def test_a_loop_has_ten_characters_and_half_of_its_line(line, loops):
         assert (found is not None) == bool(expected), text
 
 
+def test_a_short_line_that_is_nothing_but_a_loop_is_found():
+    assert metrics.degenerate(["I I I I"] * 10, ["same"] * 10).kind == "repetitive"
+    assert metrics.degenerate(["I I I"] * 10, ["same"] * 10) is None
+    assert metrics.degenerate(["no, I I I I"] * 10, ["same"] * 10) is None
+
+
 def test_a_long_example_is_cut():
     long = metrics.Degenerate("constant", "seen", "x" * 61)
     assert str(long) == f"seen, such as '{'x' * 57}...'"

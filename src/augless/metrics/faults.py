@@ -100,8 +100,8 @@ def _commonest(lines: Sequence[str]) -> int:
 
 
 def _loops(line: str) -> bool:
-    """Tell whether at least half of a line is one piece over and over again."""
+    """Tell whether a line, or at least half of a long one, is one piece over and over again."""
     line = line[:_LONGEST]
     # With a space after it, the last word of a loop is a piece like the others.
     longest = max((len(match[0]) for match in _LOOP.finditer(f"{line} ")), default=0)
-    return longest >= max(10, len(line) / 2)
+    return longest > len(line) or longest >= max(10, len(line) / 2)
