@@ -1,6 +1,7 @@
 """The answer of a page: a short sentence, then its numbers, and nothing that they do not show."""
 
 import dataclasses
+import types
 
 import numpy as np
 import pytest
@@ -213,25 +214,32 @@ def test_a_bleu_near_nothing_gives_no_answer_but_advice():
     answer = answers.of(both)
     assert answer.sentence.startswith("exponential beats plain on ")
     assert answer.notes[0] == "On toy: plain has a BLEU of 0.00."
+    assert answers.amount(low(0.5, 0.5), 0.5) == "0.50", "BLEU has two decimals, however low"
     answer = answers.of(gathered_of(low(0.5, 30.0)))
     assert answer.sentence == "exponential beats plain."
     assert "plain has a BLEU near 0 (0.50), where it says little." in answer.notes
     for score, mark in ((0.32, ""), (40.0, "▲")):
         gathered = gathered_of(low(score, score))
         table = tables.results(gathered, gathered.studies[0])
-        assert cell_of(table, "exponential", "against plain").text.endswith(mark or "+0.010")
+        assert cell_of(table, "exponential", "against plain").text.endswith(mark or "+0.01")
         mean = figures.differences(gathered.studies[0])[0].dots[-1]
         assert ("claimed" in mean.style) == bool(mark)
 
 
 def test_degenerate_outputs_are_shown_and_never_called_better():
-    constant = {1: "100 outputs have only 1 different lines, such as 'a'"}
+    constant = {1: "100 outputs have only 1 different line, such as 'a'"}
     answer = answers.of(gathered_of(low(40.0, 48.0, faults=constant)))
     assert answer.sentence == (
         "There is no answer: the outputs are empty, constant or endless repetitions."
     )
     assert answer.numbers[0] == f"plain, seed 1: {constant[1]}."
     assert answer.numbers[-1].startswith("Train longer, on more data")
+    assert answer.commands == (), "no other metric mends them, and nobody knows the epochs"
+    record = types.SimpleNamespace(recipe={"training.epochs": 6})
+    known = low(0.0, 0.0, faults=constant, records={1: record})
+    answer = answers.of(gathered_of(known, command="augless trial demo --jobs 2"))
+    longer = "augless trial demo --jobs 2 overrides.training.epochs=12"
+    assert [(one.why, one.line) for one in answer.commands] == [("Train longer", longer)]
     row = row_of("exponential", baseline=contrast())
     fault = f"linear, seed 1: {constant[1]}"
     broken = row_of("linear", baseline=contrast(5.0, fault=fault), faults=constant)

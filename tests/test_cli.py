@@ -249,4 +249,4 @@ def test_a_line_of_training_says_what_each_term_makes_of_the_gradient_and_what_w
     unknown = verb.line(replace(record, terms=(replace(term, gradient_share=None),) * 2))
     assert "of the gradient" not in unknown
     done = replace(record, kind="epoch", scores={"loss": 2.0})
-    assert verb.line(done).endswith("75% of steps clipped; validation: loss 2 per token")
+    assert verb.line(done).endswith("75% of steps clipped; validation: loss 2 nats per token")

@@ -1,3 +1,4 @@
+import dataclasses
 import itertools
 import math
 import warnings
@@ -607,3 +608,9 @@ def test_what_is_loaded_prints_a_line(codecs):
 def test_generate_refuses_to_drop_all_but_the_best(codecs):
     with pytest.raises(ValueError, match=r"texts\(\)"):
         writer(codecs).generate(["a"], decoding.Beam(size=3, n_best=3))
+    own = dataclasses.replace(writer(codecs), search=decoding.Beam(size=3, n_best=3))
+    with pytest.raises(ValueError, match=r"the search gives 3 .*texts\(\) writes all of them"):
+        own.generate(["a"])
+    assert own.best(["a"]) == [next(own.texts(["a"]))[0].text]
+    with pytest.raises(TypeError, match=r"belong to a search, such as decoding.Beam\(n_best=3"):
+        own.generate(["a"], n_best=3)

@@ -635,6 +635,9 @@ def test_a_zero_vector_has_cosine_cost_one():
 def test_a_name_where_a_loss_belongs_is_refused():
     with pytest.raises(TypeError, match=r"'cross-entropy' is no loss.*LOSSES"):
         losses.evaluate(["cross-entropy"], None, None)
+    for alone in ("cross-entropy", losses.LOSSES["cross-entropy"]()):
+        with pytest.raises(TypeError, match=r"[cC]ross-?[eE]ntropy.* is no list of losses, such"):
+            losses.evaluate(alone, None, None)
 
 
 def test_functions_have_the_defaults_that_they_are_documented_with():

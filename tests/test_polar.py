@@ -894,17 +894,20 @@ def test_an_objective_asks_for_the_optimiser_that_steps_after_a_few_batches():
     objective = polar.Objective(polar.WEIGHTINGS["exponential"](), other)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        for _ in range(16):
+        for _ in range(8):
             objective(parameter**2)
-    with pytest.warns(UserWarning, match="32 batches without an optimiser step") as said:
+    with pytest.warns(UserWarning, match="8 batches without an optimiser step") as said:
         for _ in range(16):
             objective(parameter**2)
     assert len(said) == 1
     objective.step()
+    alone = polar.Objective(polar.WEIGHTINGS["exponential"](), None)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        for _ in range(31):
+        for _ in range(8):
             objective(parameter**2)
+        for _ in range(32):
+            alone(parameter**2)
 
 
 def test_neighbours_come_back_from_a_file_to_the_bit(tmp_path):

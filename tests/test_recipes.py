@@ -39,6 +39,7 @@ def test_the_command_line_beats_the_recipe_which_beats_the_defaults(tmp_path):
     assert resolved.origins["corpus.seed"] == (8, "command line")
     assert resolved.origins["text.lowercase"] == (True, "recipe")
     assert resolved.origins["text.joint"] == (True, "default")
+    assert len(repr(resolved)) < 200
 
 
 def test_a_choice_is_a_name_or_a_table():

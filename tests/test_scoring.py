@@ -73,7 +73,7 @@ def test_one_seed_says_nothing_about_a_method(files, capsys):
 
 @pytest.mark.parametrize(
     ("name", "seen"),
-    [("constant", "60 outputs have only 1 different lines"), ("empty", "60 of 60 outputs are")],
+    [("constant", "60 outputs have only 1 different line,"), ("empty", "60 of 60 outputs are")],
 )
 def test_nothing_is_claimed_of_degenerate_outputs_whatever_the_metric(files, capsys, name, seen):
     systems = f"a={name},{name}", "b=b1,b2"
@@ -85,6 +85,14 @@ def test_nothing_is_claimed_of_degenerate_outputs_whatever_the_metric(files, cap
     assert seen in scored(capsys, name)[1], "of a system alone, too"
 
 
+@pytest.mark.parametrize("source", [None, "ref"])
+def test_nothing_is_claimed_of_constant_outputs_without_references_either(files, capsys, source):
+    systems = ["a=constant,constant", "b=b1,b2"]
+    scoring.score(systems, metric=["distinct-1"], source=source, as_json=True)
+    out, said = capsys.readouterr()
+    assert json.loads(out)["distinct-1"]["notes"] and "nothing is claimed: a (constant)" in said
+
+
 def test_nothing_is_claimed_where_bleu_is_near_0(files, capsys):
     values, said = scored(capsys, "a=junk1,junk1", "b=junk2,junk2", metric=("bleu", "chrf"))
     means = [one["mean"] for one in values["bleu"]["systems"].values()]
@@ -92,6 +100,14 @@ def test_nothing_is_claimed_where_bleu_is_near_0(files, capsys):
     assert f"a bleu of {max(means):.2f} at best is too near 0" in said and "-m chrf" in said
     assert not values["bleu"]["systems"]["b"]["comparison"]["claimed"]
     assert values["chrf"]["notes"] == []
+    assert "-m chrf" not in scored(capsys, "a=constant,constant", "b=junk2,junk2")[1]
+
+
+@pytest.mark.parametrize(("metric", "digits"), [("bleu", 2), ("chrf", 2), ("distinct-1", 4)])
+def test_bleu_and_chrf_have_two_decimals_however_low(files, capsys, metric, digits):
+    scoring.score(["empty"], references=["ref"], metric=[metric])
+    shown = capsys.readouterr().out.splitlines()[1].split()[1]
+    assert shown == f"{0:.{digits}f}"
 
 
 def test_several_systems_are_corrected_by_holm(files, capsys):

@@ -224,7 +224,7 @@ def spoken(outputs, **changes):
 def test_degenerate_outputs_are_found_in_a_record_and_said_at_once():
     assert records.fault_of(spoken(LINES)) == trials.alarm(spoken(LINES), "bleu") == ""
     constant = spoken(["a"] * 20)
-    seen = "20 outputs have only 1 different lines, such as 'a'"
+    seen = "20 outputs have only 1 different line, such as 'a'"
     assert records.fault_of(constant) == seen
     said = trials.alarm(constant, "bleu")
     assert said == f"its outputs tell nothing: {seen}; {metrics.ADVICE}"
@@ -257,6 +257,7 @@ def test_a_difference_of_degenerate_outputs_is_never_claimed(method):
     assert not law.claimed and law.fault == f"{method}, seed 2: all are empty"
     assert table[method].results["corpus 0"].faults == {2: "all are empty"}
     assert not table["linear"].control.fault, "which is of others"
+    assert not table.seeds_needed, "seeds mend no outputs"
 
 
 def plan_of(methods, **changes):

@@ -65,7 +65,7 @@ def place(tmp_path_factory):
 def test_training_again_finds_it_done_and_says_where_values_came_from(place):
     done = run("train", "toy-de-en", *SMALL, "--run", "run", "--verbose", cwd=place)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("best model: epoch 1 of 1, loss ")
+    assert re.match(r"best model: epoch 1 of 1, loss [\d.]+ nats per token, perp", done.stdout)
     assert done.stdout.strip().endswith("run")
     assert done.stderr.endswith("next: augless generate run input.de\n")
     assert "corpus.train = 120  (command line)" in done.stderr
@@ -108,7 +108,11 @@ def test_scores_and_n_best_on_request(place, run):
     lines = done.stdout.split("\n")[:-1]
     assert all(re.match(r"\d+\t-?\d+\.\d{6}\t", line) for line in lines)
     assert [line.split("\t")[0] for line in lines] == [str(i // 3 + 1) for i in range(30)]
+    done = run(*arguments, cwd=place)
+    assert len(done.stdout.splitlines()) == 10
+    assert "the best of 3 answers to each line was written; --scores writes all" in done.stderr
     done = run(*arguments, "--json", cwd=place)
+    assert "--scores" not in done.stderr
     answers = [json.loads(line)["hypotheses"] for line in done.stdout.split("\n")[:-1]]
     assert [len(a) for a in answers] == [3] * 10
     ranks = [[(not one["finished"], -one["score"]) for one in answer] for answer in answers]
@@ -165,6 +169,7 @@ CHECKS = [
     (("generate", "run", "test.de", "-o", "."), 5, "is a directory"),
     (("score", "test.en"), 2, "--references"),
     (("score", "-r", "test.en"), 2, "give hypotheses or --run"),
+    (("score", "--run", "a=x", "b=y", "-r", "test.en"), 2, "each has its own: --run a=x --run b=y"),
     (("score", "--run", "run", "-r", "test.en"), 2, "--source"),
     (("train", "toy-de-eng"), 2, "did you mean 'toy-de-en'"),
     (("train", "toy-de-en", "modle=lstm"), 2, "did you mean 'model'"),
@@ -360,6 +365,8 @@ def test_list_shows_every_table_with_every_knob(tmp_path):
     for name in [*recipes.shipped(), *(name for table in tables for name in table)]:
         assert re.search(rf"^  {re.escape(name)}(:|$)", done.stdout, re.M), name
     assert re.search(r"radius += 1\.0 +how far neighbours lie", done.stdout)
+    assert "  table2: Table 2: dialogue\n" in done.stdout
+    assert "  files: Your own files: corpus.path=FOLDER" in done.stdout
     answer = json.loads(run("list", "weightings", "--json", cwd=tmp_path).stdout)
     knob = answer["weightings"]["exponential"]["knobs"]["strength"]
     meaning = "total weight of the neighbours; a number, from 0 to 1,000,000"

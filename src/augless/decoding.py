@@ -380,10 +380,22 @@ class Writer:
             places=places,
         )
 
-    def generate(self, lines: Iterable[str], search: Search | None = None) -> list[str]:
-        """Write the best answer to each line; `texts` gives all that a search finds."""
-        if getattr(search, "n_best", 1) > 1:
-            raise ValueError("generate writes the best answer to each line; texts() gives n_best")
+    def generate(
+        self, lines: Iterable[str], search: Search | None = None, **knobs: object
+    ) -> list[str]:
+        """Write one answer to each line; `texts` gives all that a search finds."""
+        if knobs:
+            named = ", ".join(f"{name}={value!r}" for name, value in knobs.items())
+            raise TypeError(f"knobs belong to a search, such as decoding.Beam({named})")
+        if (count := getattr(search or self.search, "n_best", 1)) > 1:
+            raise ValueError(
+                f"generate writes one answer to each line, and the search gives {count} (n_best): "
+                "texts() writes all of them, best() the best"
+            )
+        return self.best(lines, search)
+
+    def best(self, lines: Iterable[str], search: Search | None = None) -> list[str]:
+        """Write the best answer to each line, however many a search finds."""
         best = [texts[0] for texts in self.texts(lines, search)]
         if truncated := sum(one.truncated for one in best):
             longest = self.batching.max_source

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import importlib.metadata
+import importlib.resources
 import importlib.util
 import itertools
 import os
 import platform
 import shutil
 import sys
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin
@@ -80,33 +82,34 @@ def list_(
             raise recipes.BadRecipe(
                 f"there is no kind or choice {kind!r}{meant}\nkinds are: {', '.join(listed)}"
             )
-        listed = {
-            one: {kind: entries[kind]} if isinstance(entries, dict) else [kind]
-            for one, entries in named.items()
-        }
+        listed = {one: {kind: entries[kind]} for one, entries in named.items()}
     terminal.result(
         as_json, listed, lambda: "\n".join(itertools.chain(*map(_said, listed.items())))
     )
 
 
-def _entries(kind: str) -> dict[str, Any] | list[str]:
-    """Return what can be chosen of a kind, with its knobs; of what is shipped, the names."""
+def _entries(kind: str) -> dict[str, Any]:
+    """Return what can be chosen of a kind, with its knobs; what is shipped has none."""
     module, name = KINDS[kind]
     table = getattr(importlib.import_module(f"augless.{module}"), name)
     if name == "shipped":
-        names: list[str] = table()
-        return names
+        return {key: {"meaning": _title(module, key), "knobs": {}} for key in table()}
     entries = table if isinstance(table, dict) else {KEYS[kind]: table}
     return {key: described(entry) for key, entry in entries.items()}
 
 
-def _said(listed: tuple[str, dict[str, Any] | list[str]]) -> Iterator[str]:
+def _title(module: str, name: str) -> str:
+    """Return the title of a shipped plan, or the first comment of a recipe."""
+    file = importlib.resources.files(f"augless.{module}") / f"{name}.toml"
+    content = file.read_text("utf-8")
+    title: str = tomllib.loads(content).get("title") or content.split("\n")[0].removeprefix("# ")
+    return title
+
+
+def _said(listed: tuple[str, dict[str, Any]]) -> Iterator[str]:
     """Yield the lines of a kind and what can be chosen of it."""
     kind, entries = listed
     yield f"{kind}:"
-    if isinstance(entries, list):
-        yield from (f"  {name}" for name in entries)
-        return
     for name, entry in entries.items():
         yield f"  {name}: {entry['meaning']}"
         knobs = entry["knobs"].items()

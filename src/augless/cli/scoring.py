@@ -71,9 +71,12 @@ def score(
     language: Annotated[str, "Whose rules tokenise, for metrics that do."] = "en",
     baseline: Annotated[str | None, "The system others are compared with; else the first."] = None,
     run: Annotated[
-        list[str] | None, "For perplexity: RUN, or NAME=RUN,RUN,... with one for each seed."
+        list[str] | None,
+        "For perplexity: RUN, or NAME=RUN,RUN,... with one for each seed; may come several times.",
     ] = None,
-    source: Annotated[str | None, "The source lines, for perplexity."] = None,
+    source: Annotated[
+        str | None, "The source lines: for perplexity, and to see whether outputs vary."
+    ] = None,
     as_json: options.Json = False,
 ) -> None:
     """Score generated text, and say whether systems differ.
@@ -89,7 +92,12 @@ def score(
     from augless import metrics, recipes
     from augless.corpora import reading
 
-    if bool(hypotheses) == bool(run):
+    if hypotheses and run:
+        raise recipes.BadRecipe(
+            "give hypotheses or --run, not both; of several runs, each has its own: "
+            f"--run {run[0]} --run {hypotheses[0]}"
+        )
+    if not hypotheses and not run:
         raise recipes.BadRecipe("give hypotheses or --run, and what to score against: -r FILE")
     systems = _systems(run or hypotheses or [])
     names = metric or (["perplexity", "bits-per-token"] if run else ["bleu", "chrf"])
@@ -115,7 +123,7 @@ def score(
         name: {system: [scored(one, p) for p in places] for system, places in systems.items()}
         for name, one in chosen.items()
     }
-    faults = _faults(systems, read, streams[0], sources) if hypotheses and streams else []
+    faults = _faults(systems, read, streams[0] if streams else None, sources) if hypotheses else []
     results = {name: _result(name, of, baseline, faults) for name, of in scores.items()}
     plain = {name: one.plain() for name, one in results.items()}
     terminal.result(as_json, plain, lambda: "\n\n".join(map(_table, results, results.values())))
@@ -160,7 +168,7 @@ def _of_run(
 def _faults(
     systems: Systems,
     read: Callable[[str], list[str]],
-    references: list[str],
+    references: list[str] | None,
     sources: list[str] | None,
 ) -> list[str]:
     """Say which outputs are degenerate, and what to do about it."""
@@ -189,9 +197,10 @@ def _result(
     if len(systems) > 1 and additive:
         means = [one.mean for one in listed.values()]
         if all(metrics.near_zero(name, mean) for mean in means):
+            others = "" if faults else "; or compare by characters: -m chrf"
             notes.append(
                 f"nothing is claimed: a {name} of {max(means):.2f} at best is too near 0 to tell "
-                f"systems apart\n{metrics.ADVICE}; or compare by characters: -m chrf"
+                f"systems apart\n{metrics.ADVICE}{others}"
             )
         compared = metrics.corrected(metrics.compare(systems, first))
         for system, one in compared.items():
@@ -219,9 +228,12 @@ def _system(scores: Sequence[metrics.Score]) -> System:
 
 
 def _table(name: str, result: Result) -> str:
+    from augless import metrics
+
     systems = result.systems
     compared = any(one.comparison for one in systems.values())
-    digits = 4 if max(one.mean for one in systems.values()) <= 1 else 2
+    small = max(one.mean for one in systems.values()) <= 1
+    digits = 4 if small and metrics.METRICS[name].largest != 100 else 2
     head = ["system", name, "sd" if any(one.sd for one in systems.values()) else "95 %"]
     if compared:
         head += [f"- {result.baseline}", "95 % interval", "p", "p (Holm)"]

@@ -89,13 +89,13 @@ def _said(trained: runs.Run, result: runs.Outcome, settings: training.Settings) 
     """Say what came of a finished run, and where it is."""
     needed = result.needed.items()
     lines = [f"{what}: {one.seconds:,.1f} s, {one.samples:,} samples" for what, one in needed]
-    known = {name: math.nan if v is None else v for name, v in result.best.scores.items()}
-    scores = ", ".join(f"{name} {value:.4g}" for name, value in known.items())
-    lines.append(f"best model: epoch {result.best.epoch} of {result.epochs}, {scores}")
+    scores = {name: math.nan if v is None else v for name, v in result.best.scores.items()}
+    lines.append(f"best model: epoch {result.best.epoch} of {result.epochs}, {_scored(scores)}")
     if result.epochs < settings.epochs:
+        epochs = "1 epoch" if settings.patience == 1 else f"{settings.patience} epochs"
         lines.append(
             f"early stopping: no better {settings.metric} on the validation set in "
-            f"{settings.patience} epochs (training.patience)"
+            f"{epochs} (training.patience)"
         )
     return "\n".join([*lines, str(trained.folder)])
 
@@ -115,7 +115,7 @@ def line(record: runs.Logged) -> str:
 
 
 def _scored(scores: Mapping[str, float | None]) -> str:
-    units = {"loss": " per token"}
+    units = {"loss": " nats per token"}
     return ", ".join(f"{name} {value:.4g}{units.get(name, '')}" for name, value in scores.items())
 
 

@@ -24,12 +24,14 @@ def generate(
     output: Annotated[
         Path | None, "Where to write; else standard output.", "--output", "-o"
     ] = None,
-    scores: Annotated[bool, "Write line number, score and text of all search.n_best."] = False,
+    scores: Annotated[
+        bool, "Write line number, score and text, in search.n_best lines per line."
+    ] = False,
     device: options.Device = "auto",
     threads: options.Threads = None,
     as_json: Annotated[bool, "Write a JSON object for each line.", "--json"] = False,
 ) -> None:
-    """Write what a trained model answers to each line.
+    """Write what a trained model answers to each line: the best answer, one line per line.
 
     Examples:
 
@@ -54,23 +56,25 @@ def generate(
     path = Path(source)
     # A pipe is read once only.
     total = sum(1 for _ in reading.lines(path)) if path.is_file() else None
-    truncated = 0
+    truncated, more = 0, 1
     with terminal.Progress() as progress, terminal.output(output) as file:
         done = 0
 
-        def report(more: int) -> None:
+        def report(lines: int) -> None:
             nonlocal done
-            done += more
+            done += lines
             if total is not None:
                 progress("generating", done, total)
 
         answers = writer.texts(reading.lines(path), progress=report)
         for number, texts in enumerate(answers, 1):
-            truncated += texts[0].truncated
+            truncated, more = truncated + texts[0].truncated, max(more, len(texts))
             for row in _rows(number, texts, scores, as_json):
                 file.write(row + "\n")
             if total is None:
                 file.flush()  # somebody may be waiting at the other end
+    if more > 1 and not scores and not as_json:
+        terminal.say(f"the best of {more} answers to each line was written; --scores writes all")
     if truncated:
         longest = writer.batching.max_source
         terminal.say(f"{truncated:,} lines were cut at {longest:,} ids")

@@ -268,8 +268,9 @@ def _taken(folder: Path) -> list[text.Codec]:
     try:
         return [text.Codec.load(folder / side) for side in store.SIDES]
     except (OSError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) else error
         raise corpora.BadData(
-            f"text.codec: {folder} is no run or prepared corpus ({error})"
+            f"text.codec: {folder} is no run or prepared corpus ({why})"
         ) from None
 
 

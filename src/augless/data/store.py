@@ -157,6 +157,10 @@ class Pairs:
     target: Ragged
     weight: NDArray[np.float32]
 
+    def __repr__(self) -> str:
+        source, target = (len(side.ids) for side in (self.source, self.target))
+        return f"Pairs({len(self):,} pairs, {source:,} to {target:,} ids)"
+
     def __len__(self) -> int:
         return len(self.source)
 
@@ -167,6 +171,10 @@ class Prepared:
 
     folder: Path
     manifest: Manifest
+
+    def __repr__(self) -> str:
+        languages, pairs = " to ".join(self.manifest.languages), self.manifest.splits["train"]
+        return f"Prepared({str(self.folder)!r}, {languages}, {pairs:,} training pairs)"
 
     @staticmethod
     def open(folder: str | Path) -> Prepared:

@@ -167,9 +167,11 @@ def evaluate(
     `keep`: up to so many MB of logits are kept for the backward pass, which otherwise computes them
     again, at the cost of a third more work in the output layer.
     """
+    example = 'losses.LOSSES["cross-entropy"]()'
+    if isinstance(losses, str) or not isinstance(losses, Sequence):
+        raise TypeError(f"{losses!r} is no list of losses, such as [{example}]")
     for loss in losses:
         if not isinstance(loss, Loss):
-            example = 'losses.LOSSES["cross-entropy"]()'
             raise TypeError(f"{loss!r} is no loss; give a list of losses, such as [{example}]")
     outputs = [output] if isinstance(output, contracts.Output) else output
     # Autocast would send the products back to half precision.

@@ -13,8 +13,10 @@ from augless import ranks as processes
 from augless.polar.controls import Averaged, Control, Shuffled, Window
 from augless.polar.weightings import Weighting, check_losses, result_type, work_type
 
-PATIENCE = 32
-"""batches without an optimiser step, after which it is asked whether there is one"""
+PATIENCE = 8
+"""batches without a step of the optimiser, after which it is asked whether it is the right one"""
+LONG_PATIENCE = 32
+"""the same where whoever calls `step` has no optimiser to be wrong about"""
 
 
 class Objective:
@@ -59,6 +61,7 @@ class Objective:
         """(B,) what the samples of the last call were weighed by, detached."""
         self._sums: Tensor | None = None  # of losses, their number, weights, their number
         self._calls = 0  # with a gradient, since the last step
+        self._patience = LONG_PATIENCE if optimizer is None else PATIENCE
         self._window: Window | None = None
         if isinstance(weighting, Shuffled):
             self._window = Window(weighting.window, seed)
@@ -173,10 +176,10 @@ class Objective:
         sums = torch.stack([(counts * values).sum(), count, *weighted])
         self._sums = sums if self._sums is None else self._sums + sums
         self._calls += 1
-        if self._calls == PATIENCE:
+        if self._calls == self._patience + 1:
             warnings.warn(
-                f"{PATIENCE} batches without an optimiser step: the running means stand still. "
-                "Give Objective the optimiser that steps, or call its step(). "
+                f"{self._patience} batches without an optimiser step: the running means stand "
+                "still. Give Objective the optimiser that steps, or call its step(). "
                 "If gradients are accumulated over so many batches, all is well.",
                 stacklevel=4,
             )

@@ -54,6 +54,9 @@ class Resolved(Generic[Kind]):
     origins: dict[str, tuple[Any, Origin]]
     """dotted key -> value, and who said it"""
 
+    def __repr__(self) -> str:
+        return f"Resolved({self.name!r}, {len(self.origins)} values)"
+
     @property
     def values(self) -> dict[str, Any]:
         """The recipe as JSON: dotted key -> value."""

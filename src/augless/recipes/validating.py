@@ -28,7 +28,7 @@ def validation(recipe: Recipe, prepared: data.Prepared, split: str = "valid") ->
         scores = {"loss": loss, "perplexity": math.exp(min(loss, 700.0))}
         if metrics.of_text(metric):
             writer = decoding.Writer(model, prepared.codecs, recipe.validation)
-            scores[metric] = metrics.score(metric, writer.generate(sources), references).value
+            scores[metric] = metrics.score(metric, writer.best(sources), references).value
         elif metric not in scores:
             scores[metric] = metrics.score(metric, nats=nats, tokens=tokens).value
         return scores

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from augless import metrics, trials
 from augless.reports import words
 from augless.reports.cells import MARKS
-from augless.reports.evidence import SMALL_SPREAD, Evidence, MethodResult, Study
+from augless.reports.evidence import SMALL_SPREAD, Evidence, MethodResult, Study, digits_of
 from augless.reports.words import joined, probability
 
 COMMAND = "augless trial PLAN"  # where nobody knows what a trial was started by
@@ -70,7 +70,7 @@ def of(evidence: Evidence) -> Answer:
         return Answer(sentence=_nothing(evidence.studies), general=general)
     inconclusive = [study for study in comparable if study.inconclusive]
     learnt = [study for study in comparable if not study.inconclusive]
-    commands = [*_whole(evidence), *(_by_characters(evidence) if inconclusive else ())]
+    commands = [*_whole(evidence), *(_otherwise(evidence, inconclusive) if inconclusive else ())]
     notes: tuple[str, ...] = ()
     if not learnt:
         seen = dict.fromkeys(line for study in inconclusive for line in _why_inconclusive(study))
@@ -102,7 +102,7 @@ def _signed(study: Study, value: float) -> str:
 
 def _digits(study: Study, value: float) -> int:
     scale = abs(study.baseline.mean or 1.0)
-    digits = 1 if scale >= 10 else 2 if scale >= 1 else 3
+    digits = 1 if scale >= 10 else min(digits_of(study.metric.name, scale), 2 if scale >= 1 else 3)
     # Something is not written as nothing; of less than a millionth there is only rounding.
     while digits < 6 and value and round(abs(value), digits) == 0:
         digits += 1
@@ -334,8 +334,16 @@ def _whole(evidence: Evidence) -> Iterator[Command]:
         yield Command("Next: the same with all of your data", shlex.join(kept))
 
 
-def _by_characters(evidence: Evidence) -> Iterator[Command]:
-    if evidence.studies[0].metric.of_phrases:
+def _otherwise(evidence: Evidence, studies: Sequence[Study]) -> Iterator[Command]:
+    """Suggest longer training where outputs are degenerate, which no metric fixes, else chrF."""
+    rows = [row for study in studies for row in study.rows]
+    if any(row.faults for row in rows):
+        recipes = [record.recipe for row in rows for record in row.records.values() if record]
+        epochs = (recipe.get("training.epochs") for recipe in recipes)
+        if most := max((one for one in epochs if isinstance(one, int)), default=0):
+            line = _again(evidence, "overrides.training.epochs", f"{2 * most}")
+            yield Command("Train longer", line)
+    elif studies[0].metric.of_phrases:
         yield Command("Compare by characters instead", _again(evidence, "metric", "chrf"))
 
 

@@ -117,7 +117,7 @@ class Study:
     def digits(self) -> int:
         """How many decimals its scores are shown with."""
         means = [row.mean for row in self.rows if row.mean is not None]
-        return digits_of(max(map(abs, means), default=1.0))
+        return digits_of(self.metric.name, max(map(abs, means), default=1.0))
 
     def gain(self, difference: float) -> float:
         """Return a difference so that more is better."""
@@ -219,9 +219,10 @@ def metric_name(metric: str) -> str:
     return metrics.METRICS.get(metric, metrics.Metric).title or metric.replace("-", " ")
 
 
-def digits_of(score: float) -> int:
-    """Return how many decimals scores of this size are shown with."""
-    return 2 if abs(score) >= 10 else 3
+def digits_of(metric: str, score: float) -> int:
+    """Return how many decimals scores of this size are shown with; BLEU and chrF with two."""
+    kind = metrics.METRICS.get(metric)  # none of what is only chosen by
+    return 2 if abs(score) >= 10 or (kind is not None and kind.largest == 100) else 3
 
 
 def _study(

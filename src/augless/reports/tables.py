@@ -111,7 +111,9 @@ def _legend(evidence: Evidence, study: Study) -> Iterator[str]:
         yield "Seconds are of training alone, without tuning, and of runs side by side:"
         yield "a rough figure."
         spent = tuned(evidence, study.corpus).items()
-        each = words.joined([f"{seconds:,.0f} seconds for {method}" for method, seconds in spent])
+        each = words.joined(
+            [f"{words.counted(seconds, 'second')} for {method}" for method, seconds in spent]
+        )
         yield f"Tuning took another {each}." if each else ""
 
 
@@ -193,7 +195,7 @@ def scores(evidence: Evidence, study: Study) -> Table | None:
         row, cells = study.row(method), []
         for name in names:
             mean, deviation = row.scores.get(name, (None, None)) if row else (None, None)
-            cell = scored(mean, deviation, digits_of(mean or 0.0))
+            cell = scored(mean, deviation, digits_of(name, mean or 0.0))
             cells.append(noted(cell, "", published(evidence, study, method, name)))
         if row or any(cell.line for cell in cells):
             lines.append(Line(name=method, style=style, cells=cells))
@@ -256,13 +258,13 @@ def _attempts(plan: trials.Plan, choice: trials.Choice, what: str) -> Table:
     for attempt in ranked:
         shown = "—" if attempt.failure is None else str(attempt.failure)
         if attempt.score is not None:
-            shown = words.fixed(attempt.score, digits_of(attempt.score))
+            shown = words.fixed(attempt.score, digits_of(plan.choose, attempt.score))
         chosen = choice.best is not None and attempt.values == choice.best.values
         values = [words.value(attempt.values.get(key, "")) for key in keys]
         first, *rest = (*values, f"{shown} ← chosen" if chosen else shown)
         cells = [Cell(text) for text in rest]
         lines.append(Line(name=first, kind="better" if chosen else "open", cells=cells))
-    spent = f": {choice.seconds:,.0f} seconds of training" if choice.seconds else ""
+    spent = f": {words.counted(choice.seconds, 'second')} of training" if choice.seconds else ""
     said = f"All that was tried, the best on the validation set first{spent}."
     head = [*keys, plan.chooses_by]
     return Table(title=f"Chosen for {what}", head=head, lines=lines, legend=said)

@@ -61,11 +61,16 @@ def value(value: Any) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
+def counted(count: float, word: str) -> str:
+    """Write a number of things, which are several unless it is one."""
+    shown = f"{count:,.0f}"
+    return f"{shown} {word}" if shown == "1" else f"{shown} {word}s"
+
+
 def duration(seconds: float) -> str:
     """Say how long something takes, as well as that can be known."""
     if seconds < 90:
-        count = max(1, round(seconds))
-        return "1 second" if count == 1 else f"{count} seconds"
+        return counted(max(1, round(seconds)), "second")
     minutes = seconds / 60
     return f"{minutes:.0f} minutes" if minutes < 90 else f"{minutes / 60:.1f} hours"
 

@@ -263,7 +263,9 @@ class Plan(Knobs):
     @property
     def chooses_by(self) -> str:
         """What tuning chooses by, in words."""
-        what = "validation loss" if self.choose == LOSS else f"{self.choose} on the validation set"
+        what = f"{self.choose} on the validation set"
+        if self.choose == LOSS:
+            what = "validation loss in nats per sentence"
         count = self.tuning_seeds
         return f"{what}, mean of {count} seeds" if count > 1 else f"{what}, one seed"
 

@@ -268,7 +268,7 @@ def _seeds_needed(plan: Plan, rows: Mapping[str, Overall]) -> dict[str, SeedsNee
         results = {method: row.results[corpus] for method, row in rows.items()}
         result = results.get(plan.primary or "")
         one, mean = result.baseline if result else None, results[plan.baseline].mean
-        if one is None or mean is None or not one.of_methods or one.alike:
+        if one is None or mean is None or not one.of_methods or one.alike or one.fault:
             continue
         seeds = len(one.seeds)
         effect = worthwhile(metrics.METRICS[plan.metric](), mean)

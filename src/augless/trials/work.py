@@ -168,7 +168,7 @@ def score(order: Order, stop: Stop) -> None:
         sources, references = (prepared.lines(split, side) for side in data.SIDES)
         pairs = prepared.pairs(split)
         nats, tokens = training.nats(writer.model, pairs)
-        hypotheses[split] = writer.generate(sources)
+        hypotheses[split] = writer.best(sources)
         fault = str(metrics.degenerate(hypotheses[split], references, sources) or "")
         if split == "test":
             hypotheses |= dict(zip(records.TEST_LINES, (sources, references), strict=True))
