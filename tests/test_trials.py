@@ -816,7 +816,7 @@ def test_combinations_are_all_products():
     plan = trials.Plan.load("own")
     assert len(plan.points("exponential")) == len(plan.points("plain")) == plan.budget == 4
     assert plan.points("exponential")[1] == {
-        "training.optimizer.rate": 0.75,
+        "training.optimizer.rate": 1.0,
         "terms.0.weighting.radius": 4.0,
     }
 

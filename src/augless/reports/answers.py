@@ -391,7 +391,7 @@ def _edges(evidence: Evidence) -> Iterator[str]:
     several = len(evidence.studies) > 1
     for method, of_corpora in evidence.trial.chosen.items():
         rates = evidence.plan.tune.get(method, {}).get(_RATE)
-        if not isinstance(rates, list) or len(rates) < 2:
+        if not isinstance(rates, list) or len(rates) < 3:  # of two, one is always the edge
             continue
         for corpus, choice in of_corpora.items():
             best = choice.best.values.get(_RATE) if choice.best else None
