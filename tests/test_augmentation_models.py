@@ -1,5 +1,6 @@
 """Augmenters with models: what these predict and translate, and which are refused."""
 
+import dataclasses
 import itertools
 import json
 import re
@@ -543,6 +544,6 @@ def test_the_manifest_names_no_place_of_this_machine_in_its_texts(berts, tmp_pat
         AUGMENTERS["masked-lm"](model=str(berts["wordpiece"])), TOY, tmp_path / "out"
     )
     assert augmented.manifest.named == {"model": berts["wordpiece"].name}
-    said = json.dumps(augmented.manifest)
+    said = json.dumps(dataclasses.asdict(augmented.manifest))
     assert not re.search(re.escape(str(tmp_path)), said)
     assert not re.search(re.escape(str(berts["wordpiece"].parent)), said)

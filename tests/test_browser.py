@@ -193,6 +193,18 @@ def test_print_is_dark_on_white_whatever_the_screen_is(browser, path):
         assert luminance(mark) > 0.7
 
 
+def test_a_table_of_many_columns_is_a_list_on_a_phone(browser, path):
+    with Visit(browser, path, "phone") as visit:
+        tables = visit.page.locator(".scroll:has(table.many)")
+        assert tables.count() > 1
+        for table in tables.all():
+            width, whole = table.evaluate("e => [e.clientWidth, e.scrollWidth]")
+            assert whole <= width
+        column = tables.last.locator("td[data-head]").first
+        head = column.evaluate("e => getComputedStyle(e, '::before').content")
+        assert head == f'"{column.get_attribute("data-head")}"' != '""'
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_a_table_that_goes_on_shows_it_at_its_side(browser, path, scheme):
     # How far the outermost columns of pixels are from the paper, at the left and the right.
@@ -209,7 +221,7 @@ def test_a_table_that_goes_on_shows_it_at_its_side(browser, path, scheme):
         return apart.sort((a, b) => a - b)[apart.length >> 1];
       });
     }"""
-    with Visit(browser, path, "phone", scheme) as visit:
+    with Visit(browser, path, "paper", scheme) as visit:
         page = visit.page
         (colour,) = page.evaluate(COLOURS, ["body", "backgroundColor"])
         paper = int(colour.strip("rgb()").split(",")[0])

@@ -583,7 +583,7 @@ def test_a_trial_is_listed_run_gone_on_with_and_reported(tmp_path, run):
     assert "0 of 2 runs done" in done.stderr and "with 2 of 2 runs to go" in done.stderr
     done = run("trial", "tiny.toml", "--jobs", "2", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert "comparing" in done.stderr and "bleu" in done.stderr.split("best so far")[-1]
+    assert "comparing" in done.stderr and "loss" in done.stderr.split("best so far")[-1]
     page = tmp_path / done.stdout.strip().split("\n")[-1]
     assert "Tiny &lt;b&gt;trial" in page.read_text("utf-8")
     assert "exponential" in done.stdout and "plain" in done.stdout
