@@ -592,7 +592,7 @@ def test_a_trial_is_listed_run_gone_on_with_and_reported(tmp_path, run):
     reported = run("report", "tiny.toml", cwd=tmp_path)
     assert reported.stdout == done.stdout
     answer = json.loads(run("report", "trials/tiny", "--json", cwd=tmp_path).stdout)
-    assert answer["sentence"] == done.stdout.split("\n")[0]
+    assert answer["sentence"] == done.stdout.split("\n")[1]
     assert answer["corpora"]["toy-de-en"]["plain"]["mean"] >= 0
     assert {one["method"] for one in answer["runs"]} == {"plain", "exponential"}
     shutil.rmtree(page.parent)  # a trial's folder from elsewhere must not lead out of itself
