@@ -190,10 +190,10 @@ def test_optuna_is_loaded_late_and_says_nothing(tmp_path):
 import sys
 from augless import trials
 from augless.trials import searching
-plan = trials.Plan.load("demo", ["tune.R-Drop.x={low=0,high=9}", "budget=2"])
+plan = trials.Plan.load("demo", ["tune.back-translation.x={low=0,high=9}", "budget=2"])
 assert "optuna" not in sys.modules
 told = lambda point: trials.Attempt(values=point, score=None)
-assert len(searching.points_of(plan, "toy-de-en", "R-Drop", told)) == 2
+assert len(searching.points_of(plan, "toy-de-en", "back-translation", told)) == 2
 """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, cwd=tmp_path)
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
