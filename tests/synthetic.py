@@ -293,8 +293,8 @@ class Reader(HTMLParser):
 def gather(trial):
     """Compare methods; a hundred test sets drawn tell as much here as two thousand."""
     with pytest.MonkeyPatch.context() as patch:
-        whole = trials.table
-        patch.setattr(trials, "table", lambda trial: whole(trial, resamples=100))
+        whole = trials.summarise
+        patch.setattr(trials, "summarise", lambda trial: whole(trial, resamples=100))
         return evidence.gather(trial)
 
 
@@ -454,4 +454,4 @@ def gathered_of(*studies, primary="exponential", overall=None, needed=None, comm
         seeds_needed=needed or {},
     )
     styles = evidence.styles(plan)
-    return evidence.Evidence(trial=trial, table=table, styles=styles, studies=list(studies))
+    return evidence.Evidence(trial=trial, summary=table, styles=styles, studies=list(studies))

@@ -343,7 +343,7 @@ def test_over_several_corpora_their_mean_and_all_time_count():
     told = advice.of(evidence)
     assert told.take == "a" and "2.5 times as long as plain" in told.sentence
     one = dataclasses.replace(pooled, corpora=1)
-    evidence.table.rows["a"] = dataclasses.replace(evidence.table.rows["a"], baseline=one)
+    evidence.summary.rows["a"] = dataclasses.replace(evidence.summary.rows["a"], baseline=one)
     assert advice.of(evidence).sentence == (
         "No method can be advised: a cannot be compared with plain."
     )

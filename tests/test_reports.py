@@ -553,7 +553,7 @@ def test_warnings_and_notes_of_the_trial_are_shown_once(trial, tmp_path):
         assert text.count("toy-de-en is not on this machine.") == 1
         assert text.count("bleu on toy-de-en was scored in several ways") == 1
         assert text.count("1 of 18 runs is not done yet") == 1
-    (warning,) = evidence.table.warnings
+    (warning,) = evidence.summary.warnings
     assert warning.startswith("bleu on toy-de-en was scored in several ways")
 
 
@@ -575,7 +575,7 @@ def test_the_raw_files_are_named_with_their_checksums(small, tmp_path):
 
 
 def test_nothing_is_compared_again_once_evidence_is_gathered(small, tmp_path, monkeypatch):
-    monkeypatch.delattr(trials, "table")
+    monkeypatch.delattr(trials, "summarise")
     reports.report(small, tmp_path)
     assert reports.text(small) and reports.summary(small)
 

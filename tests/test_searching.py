@@ -332,7 +332,7 @@ def test_interrupted_again_and_again_and_with_two_jobs_the_table_is_the_same(ref
         assert not stopped.complete
     whole = run(plan, root=root, jobs=2)
     assert whole.complete and whole.chosen == undisturbed.chosen
-    one, other = (trials.table(trial, resamples=100) for trial in (whole, undisturbed))
+    one, other = (trials.summarise(trial, resamples=100) for trial in (whole, undisturbed))
     assert one == other
 
 

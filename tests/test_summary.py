@@ -49,7 +49,7 @@ def summarised(shifts, *, corpora=1, primary=None, signature=lambda corpus, meth
         for seed in plan.seeds
     ]
     trial = trials.Trial(plan=plan, entries=entries, sources={}, references={}, chosen={})
-    return trial, trials.table(trial, resamples=300)
+    return trial, trials.summarise(trial, resamples=300)
 
 
 METHODS = {"plain": 0.0, "control": 0.1, "linear": -0.4, "law": -1.0}
@@ -75,7 +75,7 @@ def test_a_cell_holds_means_over_seeds_and_the_deviation_of_a_sample_of_them():
         )
         for entry in trial.entries
     ]
-    table = trials.table(dataclasses.replace(trial, entries=entries), resamples=300)
+    table = trials.summarise(dataclasses.replace(trial, entries=entries), resamples=300)
     for row in table.rows.values():
         cell = row.results["corpus 0"]
         values = [cell.values[seed] for seed in SEEDS]
@@ -252,7 +252,7 @@ def test_a_difference_of_degenerate_outputs_is_never_claimed(method):
         else entry
         for entry in trial.entries
     ]
-    table = trials.table(dataclasses.replace(trial, entries=entries), resamples=300)
+    table = trials.summarise(dataclasses.replace(trial, entries=entries), resamples=300)
     law = table["law"].baseline
     assert not law.claimed and law.fault == f"{method}, seed 2: all are empty"
     assert table[method].results["corpus 0"].faults == {2: "all are empty"}

@@ -86,7 +86,7 @@ def test_a_trial_fills_the_table_and_a_failed_run_stops_no_other(reference):
     failures = {(e.method, e.seed): e.failure for e in trial.entries if e.record is None}
     assert set(failures) == {("broken", 1), ("broken", 2)}
     assert {failure.code for failure in failures.values()} == {7}
-    table = trials.table(trial, resamples=200)
+    table = trials.summarise(trial, resamples=200)
     assert [*table.rows] == ["plain", "matched", "exponential", "broken"]
     cell = table["exponential"].results["toy-de-en"]
     assert len(cell.values) == 2 and cell.deviation is not None
@@ -505,7 +505,7 @@ def test_methods_scored_in_another_way_are_not_compared(reference):
         scores["test"]["perplexity"] = replace(scores["test"]["perplexity"], signature="another")
         return replace(entry, record=replace(entry.record, scores=scores))
 
-    table = trials.table(replace(trial, entries=[*map(changed, trial.entries)]), resamples=200)
+    table = trials.summarise(replace(trial, entries=[*map(changed, trial.entries)]), resamples=200)
     row = table["exponential"].results["toy-de-en"]
     assert row.baseline is None and row.control is None and row.mean is not None
     assert table["matched"].results["toy-de-en"].baseline is not None
@@ -570,7 +570,7 @@ def test_stopped_and_killed_midway_a_trial_goes_on_to_the_same_table(reference, 
     assert whole.complete
     assert values(whole) == values(undisturbed)
     same = dataclasses.replace(undisturbed, plan=plan, entries=undisturbed.entries[:6])
-    one, other = (trials.table(t, resamples=200) for t in (whole, same))
+    one, other = (trials.summarise(t, resamples=200) for t in (whole, same))
     for method in one.rows:
         cells = [table[method].results["toy-de-en"] for table in (one, other)]
         timeless = [dataclasses.replace(cell, seconds=None, records={}) for cell in cells]
@@ -939,7 +939,7 @@ def test_a_table_compares_with_the_baseline_and_with_the_control():
         for seed in plan.seeds
     ]
     trial = trials.Trial(plan=plan, entries=entries, sources={}, references={}, chosen={})
-    table = trials.table(trial, resamples=500)
+    table = trials.summarise(trial, resamples=500)
     better, control = (table[m].results["toy-de-en"] for m in ("better", "control"))
     assert better.baseline.claimed and better.control.claimed
     assert better.baseline.estimate > 0 and better.baseline.minimum_detectable_effect > 0

@@ -105,7 +105,7 @@ def _silent(evidence: Evidence) -> str:
         return f"not every run of {plain} is done"
     if all(study.inconclusive for study in evidence.studies):
         return "the models have learnt too little to be compared"
-    contrasts = [row.baseline for row in evidence.table.rows.values() if row.baseline]
+    contrasts = [row.baseline for row in evidence.summary.rows.values() if row.baseline]
     if contrasts and not any(one.of_methods for one in contrasts):
         return "one seed says nothing about a method"
     return ""
@@ -117,7 +117,7 @@ def _candidates(
     """Return the methods to choose among beside the baseline, and why others are left out."""
     listed, out = [], []
     for method in methods:
-        contrast, rows = evidence.table.rows[method].baseline, evidence.rows(method)
+        contrast, rows = evidence.summary.rows[method].baseline, evidence.rows(method)
         spent = costs.total(evidence, method).seconds
         if any(row.faults for row in rows) or (contrast is not None and contrast.fault):
             out.append(f"outputs of {method} are degenerate")
@@ -172,7 +172,7 @@ def _shown(
     within = f"is within the minimum detectable effect ({effect}) of {best.method}"
     why = "has the best mean" if take is best else f"{within}, the best mean"
     name = evidence.plan.control_of(take.method)
-    control = evidence.table.rows[take.method].control
+    control = evidence.summary.rows[take.method].control
     but = ""  # a gain that may be a learning rate's
     if control and name and evidence.plan.methods[name].matches == take.method:
         beaten = evidence.verdict(control) == "better"

@@ -62,7 +62,7 @@ class Answer:
 
 def of(evidence: Evidence) -> Answer:
     """Say what a trial found, for any outcome, and what its makers and its summary warn of."""
-    said = [*_unfinished(evidence), *evidence.table.warnings, *evidence.trial.notes]
+    said = [*_unfinished(evidence), *evidence.summary.warnings, *evidence.trial.notes]
     said += _edges(evidence)
     general, primary = tuple(dict.fromkeys(said)), evidence.plan.primary
     comparable = [study for study in evidence.studies if study.candidates]
@@ -76,7 +76,7 @@ def of(evidence: Evidence) -> Answer:
         seen = dict.fromkeys(line for study in inconclusive for line in _why_inconclusive(study))
         sentence, numbers = _unlearnt(inconclusive), tuple(seen)
     else:
-        contrast = evidence.table.rows[primary].baseline
+        contrast = evidence.summary.rows[primary].baseline
         sentence = _sentence(evidence, primary, contrast)
         numbers = tuple(_numbers(evidence, primary, contrast)) if contrast else ()
         commands += _more_seeds(evidence, contrast) if contrast else ()
@@ -147,7 +147,7 @@ def _sentence(evidence: Evidence, primary: str, contrast: trials.Contrast | None
 
 def _beside_control(evidence: Evidence, method: str) -> str:
     """Say whether a gain is more than a learning rate's; only its own control can tell."""
-    name, contrast = evidence.plan.control_of(method), evidence.table.rows[method].control
+    name, contrast = evidence.plan.control_of(method), evidence.summary.rows[method].control
     if contrast is None or name is None:
         return ""
     own = "its control " if evidence.plan.methods[name].matches == method else ""
@@ -173,7 +173,7 @@ def _numbers(evidence: Evidence, primary: str, contrast: trials.Contrast) -> Ite
     where = f" on {contrast.corpora} corpora" if contrast.corpora > 1 else ""
     tested = f"{len(evidence.plan.seeds)} seeds{where}, {test}"
     line = f"{_measured(study, contrast)} against {plain} ({tested})."
-    if (control := evidence.table.rows[primary].control) is not None:
+    if (control := evidence.summary.rows[primary].control) is not None:
         yield line
         line = f"{_measured(study, control)} against {evidence.plan.control_of(primary)}."
     yield line + _step_size(evidence, study.row(primary), contrast)
@@ -201,7 +201,7 @@ def _step_size(evidence: Evidence, row: MethodResult | None, contrast: trials.Co
 
 def seeds_needed(evidence: Evidence, corpus: str | None = None) -> str:
     """Say how many seeds would show something worth it, on one corpus or on each."""
-    wanted = {c: n for c, n in evidence.table.seeds_needed.items() if corpus in (None, c)}
+    wanted = {c: n for c, n in evidence.summary.seeds_needed.items() if corpus in (None, c)}
     if not wanted:
         return ""
     study = evidence.study(next(iter(wanted)))
@@ -240,7 +240,7 @@ def _others(evidence: Evidence, study: Study) -> Iterator[str]:
     """Yield what else may be claimed, over all corpora."""
     for kind, verb in (("better", "is beaten by"), ("worse", "is better than")):
         claims = []
-        for method, row in evidence.table.rows.items():
+        for method, row in evidence.summary.rows.items():
             known, one = study.row(method), row.baseline
             if known and known.role == "method" and method != evidence.plan.primary and one:
                 weighs = "" if known.weighs else "; it weighs no samples"
@@ -350,7 +350,7 @@ def _otherwise(evidence: Evidence, studies: Sequence[Study]) -> Iterator[Command
 def _more_seeds(evidence: Evidence, contrast: trials.Contrast) -> Iterator[Command]:
     """Suggest as many seeds as would show something worth it, where nothing is shown yet."""
     seeds = list(evidence.plan.seeds)
-    counts = [one.seeds for one in evidence.table.seeds_needed.values() if one.seeds is not None]
+    counts = [one.seeds for one in evidence.summary.seeds_needed.values() if one.seeds is not None]
     wanted = max(3, min(counts, default=3))
     told = contrast.claimed or contrast.alike or contrast.fault
     if not told and len(seeds) < wanted <= MOST_SEEDS:

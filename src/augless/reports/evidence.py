@@ -144,7 +144,7 @@ class Evidence:
     """A trial with its numbers, by corpus."""
 
     trial: trials.Trial
-    table: trials.Summary
+    summary: trials.Summary
     styles: dict[str, str]
     """method -> class that colours it, in the order of the plan"""
     studies: list[Study]
@@ -181,9 +181,9 @@ class Evidence:
 
 def gather(trial: trials.Trial) -> Evidence:
     """Compare what is to be compared, and sort it by corpus."""
-    table, colours = trials.table(trial), styles(trial.plan)
-    studies = [_study(trial, table, colours, corpus) for corpus in trial.plan.recipes]
-    return Evidence(trial=trial, table=table, styles=colours, studies=studies)
+    summary, colours = trials.summarise(trial), styles(trial.plan)
+    studies = [_study(trial, summary, colours, corpus) for corpus in trial.plan.recipes]
+    return Evidence(trial=trial, summary=summary, styles=colours, studies=studies)
 
 
 def role(plan: trials.Plan, method: str) -> Role:
@@ -226,10 +226,10 @@ def digits_of(metric: str, score: float) -> int:
 
 
 def _study(
-    trial: trials.Trial, table: trials.Summary, colours: Mapping[str, str], corpus: str
+    trial: trials.Trial, summary: trials.Summary, colours: Mapping[str, str], corpus: str
 ) -> Study:
     plan = trial.plan
-    results = {method: row.results[corpus] for method, row in table.rows.items()}
+    results = {method: row.results[corpus] for method, row in summary.rows.items()}
     plain = results[plan.baseline]
     rows = [
         MethodResult(

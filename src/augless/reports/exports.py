@@ -137,9 +137,9 @@ def summary(evidence: Evidence) -> dict[str, Any]:
         } | {method: {"scores": _scores(evidence, study, method)} for method in plan.published_only}
     overall = {
         method: {side: _overall(evidence, getattr(row, side)) for side in AGAINST}
-        for method, row in evidence.table.rows.items()
+        for method, row in evidence.summary.rows.items()
     }
-    seeds = evidence.table.seeds_needed
+    seeds = evidence.summary.seeds_needed
     whole = {
         "title": plan.title,
         "sentence": said.sentence,

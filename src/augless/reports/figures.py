@@ -41,9 +41,9 @@ def differences(study: Study) -> list[Panel]:
 def forest(evidence: Evidence) -> list[Panel]:
     """Draw the effect of every method on every corpus, and over all of them; the primary first."""
     plan, panels = evidence.plan, []
-    methods = sorted(evidence.table.rows, key=lambda method: method != plan.primary)
+    methods = sorted(evidence.summary.rows, key=lambda method: method != plan.primary)
     for method in methods:
-        whole = evidence.table.rows[method].baseline
+        whole = evidence.summary.rows[method].baseline
         if whole is None or whole.corpora < 2:
             continue
         effects = [

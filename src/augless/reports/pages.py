@@ -43,7 +43,7 @@ def page(evidence: Evidence) -> str:
 
     counter, answer = itertools.count(1), answers.of(evidence)
     trial, records = evidence.trial, evidence.records
-    signatures = evidence.table.signatures.values()
+    signatures = evidence.summary.signatures.values()
     script = (resources.files("augless.reports") / "page.js").read_text("utf-8")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     return (

@@ -177,7 +177,7 @@ def noted(cell: Cell, seeds: str, paper: str = "") -> Cell:
 
 def _overall(evidence: Evidence, method: str) -> Cell:
     """Write a difference over all corpora."""
-    row = evidence.table.rows.get(method)
+    row = evidence.summary.rows.get(method)
     if row is None or row.baseline is None or row.baseline.corpora < 2:
         return Cell()
     digits = max(study.digits for study in evidence.studies)

@@ -4,7 +4,7 @@
 
     plan = trials.Plan.load("demo")
     trial = trials.run(plan, root="trials/demo", jobs=2)
-    table = trials.table(trial)
+    summary = trials.summarise(trial)
 
 Every finished run leaves a `Record`, small enough to commit; a run whose record is there counts as
 done on any machine. Hyper-parameters are chosen on the validation set alone, and the test set is
@@ -19,7 +19,7 @@ from augless.trials.ownfiles import languages_of, monolingual, own
 from augless.trials.plans import BadPlan, Base, Method, Plan, Range, shipped
 from augless.trials.records import BadRecord, Entry, Record, Trial
 from augless.trials.running import Running, Status, collect, run
-from augless.trials.summary import Contrast, Overall, Result, SeedsNeeded, Summary, alarm, table
+from augless.trials.summary import Contrast, Overall, Result, SeedsNeeded, Summary, alarm, summarise
 
 __all__ = [
     "Attempt",
@@ -53,5 +53,5 @@ __all__ = [
     "own",
     "run",
     "shipped",
-    "table",
+    "summarise",
 ]

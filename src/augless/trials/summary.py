@@ -117,8 +117,8 @@ class Summary:
         return self.rows[method]
 
 
-def table(trial: Trial, *, resamples: int = 2000) -> Summary:
-    """Summarise a trial; the same trial gives the same table."""
+def summarise(trial: Trial, *, resamples: int = 2000) -> Summary:
+    """Summarise a trial; the same trial gives the same summary."""
     plan = trial.plan
     results = {
         (c, method): _result(trial, c, method) for c in plan.recipes for method in plan.methods
