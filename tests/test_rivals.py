@@ -395,6 +395,10 @@ def test_dialogue_takes_a_round_trip_in_place_of_back_translation(tmp_path):
     models = (str(tmp_path), "Helsinki/de-en")
     plan = trials.own(**files, languages=sides, rivals=True, round_trip=models)
     assert "round-trip" in plan.tune and "back-translation" not in plan.methods
+    for quick in (False, True):
+        own = {"languages": sides, "rivals": True, "quick": quick}
+        other = trials.own(**files, **own).tune["back-translation"]
+        assert trials.own(**files, **own, round_trip=models).tune["round-trip"] == other
     method = plan.methods["round-trip"].overrides
     assert method["augment.there"] == str(tmp_path) and method["augment.back"] == models[1]
     without = trials.own(**files, languages=sides, rivals=True)

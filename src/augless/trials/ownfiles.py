@@ -125,9 +125,11 @@ def _round_trip(quick: bool, languages: tuple[str, ...], there: str, back: str) 
     # Absolute, as the files are; what is no folder is a name.
     models = (str(Path(m).absolute()) if Path(m).exists() else m for m in (there, back))
     augment = dict(zip(("name", "there", "back"), ("round-trip", *models), strict=True))
-    changes: dict[str, Any] = {f"methods.round-trip.augment.{k}": v for k, v in augment.items()}
-    changes["tune.round-trip.augment.w"] = [0.5] if quick else [0.5, 1.0]
-    return {**changes, f"tune.round-trip.{_RATE}": [0.75, 1.0]}
+    tune = Plan.load(OWN, small=quick, rivals=True).tune[_BACK]
+    return {
+        **{f"methods.round-trip.augment.{key}": value for key, value in augment.items()},
+        **{f"tune.round-trip.{key}": values for key, values in tune.items()},
+    }
 
 
 def _rates(space: Space, suggested: float) -> Space:
