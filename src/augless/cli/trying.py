@@ -90,7 +90,7 @@ def trial(
     files = _given(train=train, valid=valid, test=test)
     suggested: list[Suggestion] = []
     chosen = _chosen(plan, overrides or [], small, files, rivals, round_trip, suggested.extend)
-    root = _root(out, chosen)
+    root = out / chosen.name
     if write_plan is not None:
         with terminal.output(write_plan) as file:
             file.write(chosen.as_toml())
@@ -160,7 +160,7 @@ def report(
     if folder is not None:
         plan = str(folder / _PLAN)
     chosen = _chosen(plan, overrides or [], small, files)
-    root = folder or _root(out, chosen)
+    root = folder or out / chosen.name
     ratings = None if survey is None else _rated(survey, chosen)
     done = trials.collect(chosen, root=root, records=records)
     if not any(entry.record or entry.failure for entry in done.entries):
@@ -249,12 +249,6 @@ def _chosen(
         round_trip=round_trip,
         on_suggestions=on_suggestions,
     )
-
-
-def _root(out: Path, plan: trials.Plan) -> Path:
-    """Return where a trial is kept: its name tells its scale."""
-    told = {"small", "quick"} & {*plan.name.split("-")}
-    return out / (f"{plan.name}-small" if plan.scale == "small" and not told else plan.name)
 
 
 def _warn(root: Path, plan: trials.Plan) -> None:

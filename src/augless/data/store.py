@@ -44,14 +44,10 @@ class File:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Input:
+class Input(File):
     """A file that was read."""
 
-    __pydantic_config__ = EXACT
-
     name: str
-    bytes: Count
-    sha256: str
 
 
 @dataclass(frozen=True, kw_only=True)

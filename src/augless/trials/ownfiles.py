@@ -15,12 +15,12 @@ from augless.corpora.reading import COMPRESSED
 from augless.recipes import suggesting
 from augless.recipes.reading import Suggestion
 from augless.trials import spelling
-from augless.trials.plans import KEYS, OWN, BadPlan, Plan, Space
+from augless.trials.plans import KEYS, OWN, BadPlan, Plan, Space, small_name
 
 _RATE = "training.optimizer.rate"
 _SPLITS = ("train", "valid", "test")
 _BACK = "back-translation"
-_SAMPLE = "a sample of it"  # in the title, where the number of pairs takes its place
+_SAMPLE = "{sample}"  # in the title of the plan: how many pairs are used
 
 
 def own(
@@ -72,25 +72,27 @@ def own(
         raise BadPlan(str(error)) from None
     # Written down, so that the plan means the same when the files have grown or are gone.
     on_suggestions(resolved.suggestions)
-    whole = replace(base, overrides=base.overrides | {s.key: s.value for s in resolved.suggestions})
+    suggested = {one.key: one.value for one in resolved.suggestions}
+    filled = replace(base, overrides=base.overrides | suggested)
     spaces = {method: _rates(space, rate) for method, space in plan.tune.items()}
     return replace(
         plan,
-        name=_name(corpus, quick) if plan.name == OWN else plan.name,
+        name=_name(corpus, quick) if plan.name in (OWN, small_name(OWN)) else plan.name,
         title=plan.title.replace(_SAMPLE, _sample(resolved.recipe.corpus)),
-        recipes=plan.recipes | {label: whole},
+        recipes=plan.recipes | {label: filled},
         tune=spaces,
     )
 
 
 def _sample(corpus: corpora.Corpus) -> str:
     """Say how many pairs are used, and of how many."""
+    unknown = "a sample of it"
     if not isinstance(corpus, corpora.Files):
-        return _SAMPLE
+        return unknown
     try:
         whole = suggesting.measured(replace(corpus, sample=0))
     except (corpora.BadData, OSError):  # whoever uses the corpus says what is wrong
-        return _SAMPLE
+        return unknown
     return f"{min(corpus.sample or whole.pairs, whole.pairs):,} of {whole}"
 
 

@@ -290,7 +290,8 @@ class Plan(Knobs):
             content = _joined(content, further) if rivals else content
             less = content.pop("small", {})  # True in older plans that are at that scale already
             scale = content.pop("scale", "small" if less is True else "full")
-            if small and scale != "small":
+            scaled = small and scale != "small"
+            if scaled:
                 if not less:
                     raise BadPlan(f"{name} has no small scale: write what differs under [small]")
                 content, scale = _scaled(content, less), "small"
@@ -304,6 +305,8 @@ class Plan(Knobs):
                         f"if it is a recipe's, write {knobs.shown(f'overrides.{one}')}"
                     )
                 _assign(content, key, value)
+            if scaled:
+                content["name"] = small_name(str(content.get("name", name)))
             return parsed(name, content, scale, quoted)
         except (knobs.BadKnob, recipes.BadRecipe) as error:
             raise BadPlan(str(error)) from None
@@ -366,6 +369,11 @@ class Plan(Knobs):
 
 KEYS = (*(knob.name for knob in fields(Plan)), "small")
 """what a plan's file may say; [small] says all but the last two"""
+
+
+def small_name(name: str) -> str:
+    """Return what a plan is called at its small scale: its folder is another one."""
+    return f"{name}-small"
 
 
 def shipped() -> list[str]:
