@@ -6,7 +6,7 @@
 FOLDER holds train.de, valid.de, test.de and so on. Three things are trained, on one thread each:
 
 - what is suggested for so many pairs, with several seeds;
-- ten settings drawn around it (vocabulary, size of the model, dropout, label smoothing, learning
+- ten settings drawn at random (vocabulary, size of the model, dropout, label smoothing, learning
   rate, batch, epochs), one seed each: a random search, which is longer than the suggestion in all;
 - with --joey, the Python of an environment that has `joeynmt==2.3.0`: its published settings for a
   small corpus, a Transformer and a GRU, on the same ids, for as much processor time as the
@@ -87,25 +87,31 @@ def plan(name: str, corpus: dict[str, Any], methods: dict[str, Any], seeds: list
 
 
 def draw(which: int, corpus: dict[str, Any]) -> dict[str, Any]:
-    """Draw settings around the suggested ones; those of one number are the same on all corpora."""
+    """Draw settings; those of one number are the same on all corpora.
+
+    Vocabulary and batch are drawn around the suggested ones, all others around fixed values, so
+    that a better suggestion has the same draws to beat.
+    """
     from augless import recipes
+    from augless.recipes import suggesting
 
     drawn = random.Random(which)
     given = [f"corpus.{key}={json.dumps(value)}" for key, value in corpus.items() if key != "name"]
-    values = recipes.load("files", given).values
+    resolved = recipes.load("files", given)
+    values, pairs = resolved.values, suggesting.measured(resolved.recipe.corpus).pairs
 
-    def times(key: str, *factors: float) -> int:
-        return max(1, round(values[key] * drawn.choice(factors)))
+    def times(base: int, *factors: float) -> int:
+        return max(1, round(base * drawn.choice(factors)))
 
     hidden = drawn.choice([192, 256, 320])
     return {
-        "text.vocabulary.size": times("text.vocabulary.size", 0.5, 1, 2),
+        "text.vocabulary.size": times(values["text.vocabulary.size"], 0.5, 1, 2),
         "model.embedding": hidden,
         "model.hidden": hidden,
         "model.dropout": drawn.choice([0.2, 0.3, 0.4, 0.5, 0.6]),
         "terms.0.loss.smoothing": drawn.choice([0.0, 0.1, 0.2]),
-        "training.batch": times("training.batch", 0.5, 1, 2),
-        "training.epochs": times("training.epochs", 0.7, 1, 1.4),
+        "training.batch": times(values["training.batch"], 0.5, 1, 2),
+        "training.epochs": times(min(20, max(6, round(75 * pairs**-0.195))), 0.7, 1, 1.4),
         "training.optimizer.rate": round(0.004 * drawn.choice([0.4, 0.6, 1, 1.6, 2.5]), 5),
     }
 
