@@ -124,7 +124,7 @@ def test_a_rate_alone_is_one_of_what_is_suggested(suggested):
 
 def test_every_cross_entropy_is_smoothed_unless_it_says_otherwise(suggested):
     key = "terms.{}.loss.smoothing".format
-    assert suggested(5_000)[key(0)] == suggested(5_000, {"terms": [{}]})[key(0)] == 0.1
+    assert suggested(5_000)[key(0)] == suggested(5_000, {"terms": [{}]})[key(0)] == 0.2
     terms = [{"weighting": "exponential"}, {"loss": "r-drop"}, {"loss": {"name": "cross-entropy"}}]
     values = suggested(100, {"terms": terms})
     assert [place for place in range(3) if key(place) in values] == [0, 2]
@@ -167,8 +167,8 @@ def test_reasons_name_what_a_value_follows_from(files):
     assert known["text.vocabulary.size"] == "for 13,574 words"
     assert known["model.tie"] == known["model.shortcut"] == "embedding differs from hidden"
     assert known["training.optimizer.rate"] == "for hidden = 128"
-    assert known["training.patience"] == "for 19 epochs"
-    assert known["training.optimizer.warmup"] == "for 2,945 steps"
+    assert known["training.patience"] == "for 20 epochs"
+    assert known["training.optimizer.warmup"] == "for 3,100 steps"
     assert reasons(model="transformer")["training.optimizer.rate"] == "for transformer"
 
 

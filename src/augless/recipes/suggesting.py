@@ -118,9 +118,9 @@ def _suggested(values: Mapping[str, Any], size: Size) -> Iterator[tuple[str, Any
     # Gains more than any weighting, for nothing (docs/results.md).
     for place, term in enumerate(_terms(values)):
         if _table(_table(term).get("loss")).get("name", "cross-entropy") == "cross-entropy":
-            yield f"terms.{place}.loss.smoothing", _by_size(pairs, (2_000, 0.2), rest=0.1), by_size
+            yield f"terms.{place}.loss.smoothing", _by_size(pairs, (20_000, 0.2), rest=0.1), by_size
     batch = settings.get("batch", _by_size(pairs, (2_000, 8), (20_000, 16), (100_000, 32), rest=64))
-    epochs = settings.get("epochs", min(20, max(6, round(75 * pairs**-0.195))))
+    epochs = settings.get("epochs", min(20, max(6, round(148 * pairs**-0.25))))
     yield "training.batch", batch, by_size
     yield "training.epochs", epochs, by_size
     patience = max(3, epochs // 4) if isinstance(epochs, int) else 3
@@ -137,7 +137,7 @@ def _suggested(values: Mapping[str, Any], size: Size) -> Iterator[tuple[str, Any
     # Narrow models take, and need, a higher one.
     rate, width = 0.001, f"for {model.get('name')}"
     if is_lstm:
-        rate = min(0.016, 1.024 / hidden) if isinstance(hidden, int) and hidden > 0 else 0.004
+        rate = min(0.016, 1.536 / hidden) if isinstance(hidden, int) and hidden > 0 else 0.006
         width = f"for hidden = {hidden}"
     warmup = min(1_000, max(1, steps // 20))
     yield "training.optimizer.name", "adam", "needs less luck than SGD"
