@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from augless import reports, trials
-from augless.reports import evidence, exports
+from augless.reports import buckets, evidence, exports, pages
 
 ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "results"
@@ -38,12 +38,30 @@ def section(name: str, figures: Path) -> Iterator[str]:
             rows = several if len(plan.recipes) > 1 else "method by method"
             yield f"Difference from {plan.baseline} {rows}; dots are seeds, lines 95 % intervals:\n"
             yield f"![Forest plot](results/{name}.svg)\n"
+    yield from where(of_plan, name, figures)
     yield exports.markdown(of_plan)
     for metric in plan.metrics:
         if metric != plan.metric:
             by_metric = exports.markdown(gathered(name, f"metric={metric}"), further=False)
             first, *_ = by_metric.split("\n### ")  # of several corpora, what they say together
             yield first.replace("### ", f"### By {metric}: ") + "\n"
+
+
+def where(of_plan: evidence.Evidence, name: str, figures: Path) -> Iterator[str]:
+    """Yield pictures of which sentences differ, if a plan asks more than one corpus."""
+    if len(of_plan.studies) < 2:
+        return
+    yield "The same by length and by difficulty (plain's loss per token) of test sentences:\n"
+    yield "| | by length | by difficulty |\n|---|---|---|"
+    for study in of_plan.studies:
+        cells = [study.corpus]
+        for panel in buckets.quality(study):
+            if panel.title.startswith("Difference"):
+                file = f"{name}-{study.corpus}-{len(cells)}.svg"
+                (figures / file).write_text(pages.alone(panel), encoding="utf-8")
+                cells.append(f"![{panel.title}](results/{file})")
+        yield f"| {' | '.join(cells)} |"
+    yield ""
 
 
 def gathered(name: str, *changes: str) -> evidence.Evidence:

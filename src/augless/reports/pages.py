@@ -15,6 +15,7 @@ from augless.reports import (
     advice,
     answers,
     buckets,
+    charts,
     costs,
     examples,
     figures,
@@ -84,10 +85,13 @@ def page(evidence: Evidence) -> str:
 def forest(evidence: Evidence) -> str:
     """Return the forest plot as a file of its own, nothing if there is nothing to plot."""
     panels = figures.forest(evidence) or figures.differences(evidence.studies[0])
-    if not panels:
-        return ""
-    made = '{% from "chart.svg" import draw with context %}{{ draw(panel, "forest", alone=true) }}'
-    drawn = environment("reports").from_string(made).render(panel=panels[0])
+    return alone(panels[0]) if panels else ""
+
+
+def alone(panel: charts.Panel) -> str:
+    """Return a panel as a file of its own."""
+    made = '{% from "chart.svg" import draw with context %}{{ draw(panel, "panel", alone=true) }}'
+    drawn = environment("reports").from_string(made).render(panel=panel)
     # What HTML forgives in a name, XML does not.
     return "".join(c for c in drawn if c.isprintable() or c == "\n") + "\n"
 
