@@ -57,7 +57,7 @@ def where(of_plan: evidence.Evidence, name: str, figures: Path) -> Iterator[str]
         cells = [study.corpus]
         for panel in buckets.quality(study):
             if panel.title.startswith("Difference"):
-                file = f"{name}-{study.corpus}-{len(cells)}.svg"
+                file = f"{name}-{study.corpus}-{panel.title.split()[-1]}.svg"
                 (figures / file).write_text(pages.alone(panel), encoding="utf-8")
                 cells.append(f"![{panel.title}](results/{file})")
         yield f"| {' | '.join(cells)} |"
