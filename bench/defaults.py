@@ -1,13 +1,15 @@
 """How good are the settings that augless suggests? Beside ten drawn at random, and JoeyNMT's own.
 
     python bench/defaults.py --data FOLDER --languages de,en [--pairs 3000] [--held-out N]
-        [--seeds 5] [--draws 10] [--joey PYTHON] [--out trials]
+        [--seeds 5] [--draws 10] [--keep 3] [--joey PYTHON] [--out trials]
 
 FOLDER holds train.de, valid.de, test.de and so on. Three things are trained, on one thread each:
 
 - what is suggested for so many pairs, with several seeds;
 - ten settings drawn at random (vocabulary, size of the model, dropout, label smoothing, learning
-  rate, batch, epochs), one seed each: a random search, which is longer than the suggestion in all;
+  rate, batch, epochs), one seed each: a random search, which is longer than the suggestion in all.
+  With --keep, all are trained for a quarter of their epochs first, and only so many of them, the
+  best by BLEU on the validation set, for all of their epochs (successive halving);
 - with --joey, the Python of an environment that has `joeynmt==2.3.0`: its published settings for a
   small corpus, a Transformer and a GRU, on the same ids, for as much processor time as the
   suggestion took. It is stopped then, and its best model so far is taken.
@@ -17,16 +19,19 @@ Printed is a table of test scores. What was trained before is found in --out, an
 
 import argparse
 import json
+import math
 import os
 import random
 import resource
+import statistics
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 SUGGESTED = "suggested"
-METRICS = ["bleu", "chrf", "bits-per-token"]
+METRICS = ["bleu", "chrf"]
+SCORED = [*METRICS, "bits-per-token"]
 
 
 def main() -> None:
@@ -38,6 +43,7 @@ def main() -> None:
     parser.add_argument("--held-out", type=int, default=0)
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--draws", type=int, default=10)
+    parser.add_argument("--keep", type=int, default=0)
     parser.add_argument("--joey", type=Path)
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--out", type=Path, default=Path("trials"))
@@ -54,14 +60,17 @@ def main() -> None:
     seeds = [*range(1, options.seeds + 1)]
     suggested = followed(plan(f"defaults-{name}", corpus, {SUGGESTED: {}}, seeds), options)
     drawn = {str(k): draw(k, corpus) for k in range(1, options.draws + 1)}
+    if options.keep:
+        drawn = kept(f"first-{name}", corpus, drawn, options)
     searched = followed(plan(f"search-{name}", corpus, drawn, [1]), options) if drawn else None
 
-    print(f"\n## {name}\n\n| settings | seeds | " + " | ".join(METRICS) + " | seconds |")
-    print("|---|--:|" + "--:|" * (len(METRICS) + 1))
-    print(row(SUGGESTED, suggested, SUGGESTED))
+    heads = ["settings", "seeds", *METRICS, "bits per character", "seconds"]
+    print(f"\n## {name}\n\n| {' | '.join(heads)} |\n|---{'|--:' * (len(heads) - 1)}|")
+    size = characters(corpus)
+    print(row(SUGGESTED, suggested, SUGGESTED, size))
     for method in drawn:
         said = ", ".join(f"{key.split('.')[-1]} {value}" for key, value in drawn[method].items())
-        print(row(f"{method}: {said}", searched, method))
+        print(row(f"{method}: {said}", searched, method, size))
     if options.joey:
         first = entries(suggested, SUGGESTED)[0]
         for config in CONFIGS:
@@ -78,7 +87,7 @@ def plan(name: str, corpus: dict[str, Any], methods: dict[str, Any], seeds: list
     content = {
         "title": name,
         "seeds": seeds,
-        "metrics": METRICS,
+        "metrics": SCORED,
         "recipes": {"corpus": {"recipe": "files", "corpus": corpus}},
         "overrides": {"training": {"log_every": 10_000}},
         "methods": methods,
@@ -92,12 +101,10 @@ def draw(which: int, corpus: dict[str, Any]) -> dict[str, Any]:
     Vocabulary and batch are drawn around the suggested ones, all others around fixed values, so
     that a better suggestion has the same draws to beat.
     """
-    from augless import recipes
     from augless.recipes import suggesting
 
     drawn = random.Random(which)
-    given = [f"corpus.{key}={json.dumps(value)}" for key, value in corpus.items() if key != "name"]
-    resolved = recipes.load("files", given)
+    resolved = recipes_of(corpus)
     values, pairs = resolved.values, suggesting.measured(resolved.recipe.corpus).pairs
 
     def times(base: int, *factors: float) -> int:
@@ -134,20 +141,48 @@ def entries(trial: Any, method: str) -> list[Any]:
     return [e.record for e in trial.entries if e.method == method and e.record is not None]
 
 
-def row(name: str, trial: Any, method: str) -> str:
-    """Say what a method scored on the test set."""
-    import statistics
+def kept(
+    name: str, corpus: dict[str, Any], drawn: dict[str, Any], options: argparse.Namespace
+) -> dict[str, Any]:
+    """Train draws for a quarter of their epochs, and return the best of them."""
+    epochs = "training.epochs"
+    short = {k: {**one, epochs: max(1, round(one[epochs] / 4))} for k, one in drawn.items()}
+    first = followed(plan(name, corpus, short, [1]), options)
+    scores = {k: entries(first, k)[0].value("valid", "bleu") for k in drawn if entries(first, k)}
+    print(f"{name}, validation BLEU: " + ", ".join(f"{k}: {v:.2f}" for k, v in scores.items()))
+    best = sorted(scores, key=lambda k: -scores[k])[: options.keep]
+    return {k: drawn[k] for k in drawn if k in best}
 
+
+def characters(corpus: dict[str, Any]) -> int:
+    """Count the characters of the references of the test set, and an end for each."""
+    resolved = recipes_of(corpus)
+    return sum(len(pair.target) + 1 for pair in resolved.recipe.corpus.pairs("test"))
+
+
+def row(name: str, trial: Any, method: str, characters: int) -> str:
+    """Say what a method scored on the test set; bits per token depend on the vocabulary."""
     records = entries(trial, method)
     if not records:
-        return f"| {name} | 0 | " + " | " * (len(METRICS) + 1)
+        return f"| {name} | 0 |" + " |" * (len(METRICS) + 2)
+    columns = [[record.value("test", metric) for record in records] for metric in METRICS]
+    columns.append(
+        [float(r.table("test", "nats").sum()) / math.log(2) / characters for r in records]
+    )
     cells = []
-    for metric in METRICS:
-        values = [record.value("test", metric) for record in records]
+    for values in columns:
         spread = f" ± {statistics.stdev(values):.2f}" if len(values) > 1 else ""
         cells.append(f"{statistics.mean(values):.2f}{spread}")
     seconds = statistics.mean(record.result.seconds for record in records)
     return f"| {name} | {len(records)} | " + " | ".join(cells) + f" | {seconds:.0f} |"
+
+
+def recipes_of(corpus: dict[str, Any]) -> Any:
+    """Return the recipe of a corpus, with all that is suggested for it."""
+    from augless import recipes
+
+    given = [f"corpus.{key}={json.dumps(value)}" for key, value in corpus.items() if key != "name"]
+    return recipes.load("files", given)
 
 
 # JoeyNMT, on the same ids
@@ -222,13 +257,12 @@ def joey(
     which: str, name: str, record: Any, corpus: dict[str, Any], options: argparse.Namespace
 ) -> str:
     """Train a model of JoeyNMT for as long as ours took, and say what it scores."""
-    from augless import metrics, recipes
+    from augless import metrics
     from augless.recipes import following
 
     folder = options.out / f"joey-{which}-{name}"
     folder.mkdir(parents=True, exist_ok=True)
-    given = [f"corpus.{key}={json.dumps(value)}" for key, value in corpus.items() if key != "name"]
-    resolved = recipes.load("files", given)
+    resolved = recipes_of(corpus)
     prepared = following.prepare(resolved, following.Place(prepared=options.out / "joey-data"))
     for split in ("train", "valid", "test"):
         pairs = prepared.pairs(split)
@@ -239,7 +273,7 @@ def joey(
             (folder / f"{split}.{side}").write_text("".join(f"{line}\n" for line in lines))
     seconds, outputs = trained_by_joey(which, folder, record.result.seconds, prepared, options.joey)
     references = [pair.target for pair in resolved.recipe.corpus.pairs("test")]
-    cells = [f"{metrics.score(m, outputs, references).value:.2f}" for m in METRICS[:2]]
+    cells = [f"{metrics.score(m, outputs, references).value:.2f}" for m in METRICS]
     return f"| JoeyNMT {which} | 1 | " + " | ".join(cells) + f" | | {seconds:.0f} |"
 
 
