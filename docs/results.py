@@ -5,15 +5,26 @@ folder `results/NAME/` holds the records, which are all that is read here; `resu
 what they mean, and `results/order.txt` which plans are shown, one name a line.
 """
 
+import re
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from augless import reports, trials
-from augless.reports import buckets, evidence, exports, pages
+from augless.reports import buckets, evidence, exports, pages, tables
 
 ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "results"
+GLANCE = """## At a glance
+
+What the primary method of each plan does, beside its baseline, over all corpora of the plan; in
+brackets 95 % intervals. ▲ better, ▼ worse: p < 0.05. Of bits per token fewer are better.
+
+"""
+
+Known = dict[str, evidence.Evidence]
+"""metric -> a plan's runs, compared by it; the plan's own metric first"""
 
 
 def main(out: Path) -> None:
@@ -21,13 +32,33 @@ def main(out: Path) -> None:
     figures = out / "results"
     figures.mkdir(parents=True, exist_ok=True)
     names = (RESULTS / "order.txt").read_text(encoding="utf-8").split()
-    parts = [read("summary"), *(part for name in names for part in section(name, figures)), spent()]
-    (out / "results.md").write_text("\n".join(parts), encoding="utf-8")
+    plans = {name: by_metric(gathered(name)) for name in names}
+    parts = [read("summary"), glance(plans.values())]
+    parts += [part for name, known in plans.items() for part in section(name, known, figures)]
+    (out / "results.md").write_text("\n".join([*parts, spent()]), encoding="utf-8")
 
 
-def section(name: str, figures: Path) -> Iterator[str]:
+def glance(plans: Iterable[Known]) -> str:
+    """Say in a table what the primary method of each plan did."""
+    shown = ["bleu", "bits-per-token"]
+    heads = ["Plan", "compared", "corpora", "seeds", *map(evidence.metric_name, shown)]
+    lines = [f"| {' | '.join(heads)} |", "| --- | --- | ---: | ---: | ---: | ---: |"]
+    for known in plans:
+        plan = next(iter(known.values())).plan
+        link = re.sub(r"[^\w -]", "", plan.title.lower()).replace(" ", "-")
+        cells = [f"[{plan.title}](#{link})", f"{plan.primary} against {plan.baseline}"]
+        cells += [str(len(plan.recipes)), str(len(plan.seeds))]
+        for metric in shown:
+            contrast = known[metric].summary[plan.primary or ""].baseline
+            cell = tables.delta(known[metric], contrast, 2 if metric == "bleu" else 3)
+            cells.append(f"{cell.text} ({cell.small[0]})" if cell.small else "")
+        lines.append(f"| {' | '.join(cells)} |")
+    return GLANCE + "\n".join(lines) + "\n"
+
+
+def section(name: str, known: Known, figures: Path) -> Iterator[str]:
     """Yield what one plan asked, what came out by each metric, and the picture of it."""
-    of_plan = gathered(name)
+    of_plan, *others = known.values()
     plan = of_plan.plan
     yield f"## {plan.title}\n\n{read(name)}"
     with tempfile.TemporaryDirectory() as scratch:
@@ -40,11 +71,9 @@ def section(name: str, figures: Path) -> Iterator[str]:
             yield f"![Forest plot](results/{name}.svg)\n"
     yield from where(of_plan, name, figures)
     yield exports.markdown(of_plan)
-    for metric in plan.metrics:
-        if metric != plan.metric:
-            by_metric = exports.markdown(gathered(name, f"metric={metric}"), further=False)
-            first, *_ = by_metric.split("\n### ")  # of several corpora, what they say together
-            yield first.replace("### ", f"### By {metric}: ") + "\n"
+    for other in others:
+        first, *_ = exports.markdown(other, further=False).split("\n### ")  # of all corpora
+        yield first.replace("### ", f"### By {other.plan.metric}: ") + "\n"
 
 
 def where(of_plan: evidence.Evidence, name: str, figures: Path) -> Iterator[str]:
@@ -64,11 +93,19 @@ def where(of_plan: evidence.Evidence, name: str, figures: Path) -> Iterator[str]
     yield ""
 
 
-def gathered(name: str, *changes: str) -> evidence.Evidence:
+def gathered(name: str) -> evidence.Evidence:
     """Return all that is known of a plan."""
     folder = RESULTS / name
-    plan = trials.Plan.load(str(folder / "plan.toml"), changes)
+    plan = trials.Plan.load(str(folder / "plan.toml"))
     return evidence.gather(trials.collect(plan, root=folder))
+
+
+def by_metric(of_plan: evidence.Evidence) -> Known:
+    """Compare the same runs by every metric of the plan, its own first."""
+    trial, plan = of_plan.trial, of_plan.plan
+    others = {m: replace(trial, plan=replace(plan, metric=m)) for m in plan.metrics}
+    others.pop(plan.metric)
+    return {plan.metric: of_plan} | {m: evidence.gather(one) for m, one in others.items()}
 
 
 def read(name: str) -> str:
