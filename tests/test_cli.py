@@ -180,6 +180,13 @@ def test_an_empty_line_is_refused_with_the_key_to_set(tmp_path):
     assert "train: 201 pairs read; dropped: 1 empty" in done.stdout
 
 
+@pytest.mark.parametrize("verbs", [(), ("survey",)])
+def test_help_says_in_a_whole_sentence_what_each_verb_does(tmp_path, verbs):
+    done = augless(*verbs, "--help", cwd=tmp_path, env={"COLUMNS": "80"})
+    _, commands = done.stdout.split("Commands:\n")
+    assert all(re.match(r"  \w+ +[A-Z].*\w\.$", line) for line in commands.splitlines() if line)
+
+
 def test_help_starts_with_examples_and_needs_no_torch(tmp_path):
     done = augless("prepare", "--help", cwd=tmp_path)
     assert done.returncode == 0

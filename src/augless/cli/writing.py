@@ -31,7 +31,7 @@ def generate(
     threads: options.Threads = None,
     as_json: Annotated[bool, "Write a JSON object for each line.", "--json"] = False,
 ) -> None:
-    """Write what a trained model answers to each line: the best answer, one line per line.
+    """Write what a trained model answers, a line for each line.
 
     Examples:
 
