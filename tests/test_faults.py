@@ -1,5 +1,7 @@
 """Outputs from which nothing may be claimed."""
 
+import random
+
 import pytest
 
 from augless import metrics
@@ -11,6 +13,39 @@ REFERENCES = [f"sentence number {n} of many" for n in range(100)]
 def test_good_outputs_pass():
     assert metrics.degenerate(REFERENCES, REFERENCES, SOURCES) is None
     assert metrics.degenerate([*reversed(REFERENCES)], REFERENCES, SOURCES) is None
+    assert metrics.unrelated(REFERENCES, REFERENCES) is None
+
+
+DRAWN = random.Random(1)
+WORDS = ["".join(DRAWN.choices("abdefgiklmnorstu", k=5)) for _ in range(100)]
+SAID = ["the {} sees a {} near {}".format(*DRAWN.sample(WORDS, 3)) for _ in range(150)]
+
+
+@pytest.mark.parametrize(
+    "outputs",
+    [
+        [f"a man in a {word} shirt stands here" for word in DRAWN.choices(WORDS, k=150)],
+        [*reversed(SAID)],  # in a wrong order
+        [*SAID[1:], SAID[0]],
+        ["a the a a the the"] * 150,
+    ],
+)
+def test_outputs_that_have_nothing_to_do_with_their_references_are_found(outputs):
+    fault = metrics.unrelated(outputs, SAID)
+    assert fault.kind == "unrelated"
+    assert "150 outputs fit the references of other lines as well as their own" in str(fault)
+
+
+def test_outputs_that_have_something_to_do_with_their_references_pass():
+    words = (line.split()[1] for line in SAID)
+    weak = [f"a {word} is here" if n % 4 == 0 else "i see" for n, word in enumerate(words)]
+    assert metrics.unrelated(weak, SAID) is None
+    assert metrics.unrelated(SAID[:9], [*reversed(SAID[:9])]) is None, "too few lines to tell"
+    assert metrics.unrelated(["yes"] * 150, ["no"] * 150) is None, "there is but one reference"
+    labels = ["good" if n % 3 else "bad" for n in range(100)]
+    assert metrics.unrelated(labels, labels) is None
+    assert metrics.unrelated(["good"] * 100, labels).kind == "unrelated"
+    assert metrics.unrelated([""] * 100, SAID[:100]).kind == "unrelated"
 
 
 def test_generic_answers_of_a_dialogue_model_pass():
@@ -43,7 +78,15 @@ def test_empty_outputs_are_found():
 
 
 @pytest.mark.parametrize(
-    "tail", [" a a a a a a a a", ",,,,,,,,,,,,,,,", " the cat" * 9, " However" * 4]
+    "tail",
+    [
+        " a a a a a a a a",
+        ",,,,,,,,,,,,,,,",
+        " the cat" * 9,
+        " However" * 4,
+        " in a white shirt" * 3,
+        " a man in a blue shirt stands next to another man in a green shirt" * 3,
+    ],
 )
 def test_endless_repetitions_are_found(tail):
     looping = [f"{n}{tail}" for n in range(100)]
@@ -137,6 +180,11 @@ def test_a_short_line_that_is_nothing_but_a_loop_is_found():
     assert metrics.degenerate(["I I I I"] * 10, ["same"] * 10).kind == "repetitive"
     assert metrics.degenerate(["I I I"] * 10, ["same"] * 10) is None
     assert metrics.degenerate(["no, I I I I"] * 10, ["same"] * 10) is None
+
+
+def test_the_example_of_a_repetition_is_what_is_repeated():
+    lines = [f"a man number {n} stands" + " in a hat" * 6 for n in range(100)]
+    assert str(metrics.degenerate(lines, REFERENCES)).endswith(f"such as '{' in a hat' * 6}'")
 
 
 def test_a_long_example_is_cut():

@@ -103,6 +103,28 @@ def test_nothing_is_claimed_where_bleu_is_near_0(files, capsys):
     assert "-m chrf" not in scored(capsys, "a=constant,constant", "b=junk2,junk2")[1]
 
 
+def test_nothing_is_claimed_of_outputs_that_are_in_a_wrong_order(files, capsys):
+    for name in ("b1", "b2"):
+        lines = (files / name).read_text("utf-8").splitlines(keepends=True)
+        (files / f"mixed-{name}").write_text("".join(lines[20:] + lines[:20]), "utf-8")
+    systems = "a=a1,a2", "b=mixed-b1,mixed-b2"
+    values, said = scored(capsys, *systems, metric=("bleu", "chrf", "distinct-1"))
+    for metric in ("bleu", "chrf"):
+        assert not values[metric]["systems"]["b"]["comparison"]["claimed"]
+    assert "b (mixed-b1): 60 outputs fit the references of other lines as well as" in said
+    assert "check that they are in the order of the references" in said
+    assert values["distinct-1"]["notes"] == [], "which compares with no references"
+
+
+def test_nothing_is_claimed_of_fewer_than_ten_lines(files, capsys):
+    for name in ("ref", "a1", "a2", "b1", "b2"):
+        lines = (files / name).read_text("utf-8").splitlines(keepends=True)
+        (files / name).write_text("".join(lines[:9]), "utf-8")
+    values, said = scored(capsys, "a=a1,a2", "b=b1,b2", metric=("chrf",))
+    assert not values["chrf"]["systems"]["b"]["comparison"]["claimed"]
+    assert "nothing is claimed: 9 lines are too few to tell systems apart" in said
+
+
 @pytest.mark.parametrize(("metric", "digits"), [("bleu", 2), ("chrf", 2), ("distinct-1", 4)])
 def test_bleu_and_chrf_have_two_decimals_however_low(files, capsys, metric, digits):
     scoring.score(["empty"], references=["ref"], metric=[metric])

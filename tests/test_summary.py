@@ -222,24 +222,37 @@ def spoken(outputs, **changes):
 
 
 def test_degenerate_outputs_are_found_in_a_record_and_said_at_once():
-    assert records.fault_of(spoken(LINES)) == trials.alarm(spoken(LINES), "bleu") == ""
+    assert records.fault_of(spoken(LINES), "bleu") == trials.alarm(spoken(LINES), "bleu") == ""
     constant = spoken(["a"] * 20)
     seen = "20 outputs have only 1 different line, such as 'a'"
-    assert records.fault_of(constant) == seen
+    assert records.fault_of(constant, "bleu") == seen
     said = trials.alarm(constant, "bleu")
     assert said == f"its outputs tell nothing: {seen}; {metrics.ADVICE}"
     told = dataclasses.replace(spoken(LINES), hypotheses=None, fault=seen)
-    assert records.fault_of(told) == seen, "by whoever had the outputs"
+    assert records.fault_of(told, "bleu") == seen, "by whoever had the outputs"
     bare = dataclasses.replace(constant, hypotheses={"test": ["a"] * 20})
-    assert records.fault_of(bare) == "" and records.fault_of(bare, LINES, LINES) == seen
+    assert records.fault_of(bare, "bleu") == ""
+    assert records.fault_of(bare, "bleu", LINES, LINES) == seen
     low = dataclasses.replace(spoken(LINES), scores=support.scores(0.31, "bleu", ["test"]))
     assert trials.alarm(low, "bleu").startswith("its bleu of 0.31 is too near 0 to compare")
     assert trials.alarm(low, "chrf") == ""
 
 
+def test_outputs_in_a_wrong_order_matter_to_metrics_that_compare_them_with_references():
+    mixed = spoken([*reversed(LINES)])
+    seen = "20 outputs fit the references of other lines as well as their own"
+    told = dataclasses.replace(mixed, hypotheses=None, unrelated=seen)
+    for one in (mixed, told):
+        for metric in ("bleu", "chrf"):
+            assert records.fault_of(one, metric).startswith(seen)
+        for metric in ("perplexity", "distinct-1"):
+            assert records.fault_of(one, metric) == ""
+
+
 def test_a_record_keeps_what_is_wrong_with_its_outputs(tmp_path):
-    spoken(LINES, fault="all are empty").save(tmp_path / "r")
-    assert trials.Record.load(tmp_path / "r").fault == "all are empty"
+    spoken(LINES, fault="all are empty", unrelated="they fit").save(tmp_path / "r")
+    loaded = trials.Record.load(tmp_path / "r")
+    assert (loaded.fault, loaded.unrelated) == ("all are empty", "they fit")
 
 
 @pytest.mark.parametrize("method", ["plain", "law"])

@@ -103,7 +103,7 @@ def test_a_trial_fills_the_table_and_a_failed_run_stops_no_other(reference):
     )
     assert any(status.alarm == alarm for status in statuses if status.done < 10)
     plain = next(entry.record for entry in trial.entries if entry.method == "plain")
-    assert plain.fault == records.fault_of(plain) and plain.fault in alarm
+    assert plain.fault == records.fault_of(plain, "bleu") and plain.fault in alarm
     # What leads is what tuning would choose, not what has the best score.
     (_, least), *_ = statuses[-1].best.values()
     losses = [e.record.table("valid", "nats").mean() for e in trial.entries if e.record]

@@ -123,8 +123,13 @@ def score(
         name: {system: [scored(one, p) for p in places] for system, places in systems.items()}
         for name, one in chosen.items()
     }
-    faults = _faults(systems, read, streams[0] if streams else None, sources) if hypotheses else []
-    results = {name: _result(name, of, baseline, faults) for name, of in scores.items()}
+    faults, unrelated = _faults(
+        systems if hypotheses else {}, read, streams[0] if streams else None, sources
+    )
+    results = {}
+    for name, one in chosen.items():
+        notes = faults + (unrelated if one.needs_references else [])
+        results[name] = _result(name, scores[name], baseline, notes)
     plain = {name: one.plain() for name, one in results.items()}
     terminal.result(as_json, plain, lambda: "\n\n".join(map(_table, results, results.values())))
     for note in dict.fromkeys(note for one in results.values() for note in one.notes):
@@ -170,17 +175,20 @@ def _faults(
     read: Callable[[str], list[str]],
     references: list[str] | None,
     sources: list[str] | None,
-) -> list[str]:
-    """Say which outputs are degenerate, and what to do about it."""
+) -> tuple[list[str], list[str]]:
+    """Say which outputs are degenerate, and which have nothing to do with their references."""
     from augless import metrics
 
-    faults = []
-    for system, places in systems.items():
-        for place in places:
-            if fault := metrics.degenerate(read(place), references, sources):
-                where = system if system == place else f"{system} ({place})"
-                faults.append(f"nothing is claimed: {where}: {fault}\n{metrics.ADVICE}")
-    return faults
+    faults, unrelated = [], []
+    for system, place in ((system, one) for system, places in systems.items() for one in places):
+        lines = read(place)
+        said = f"nothing is claimed: {system if system == place else f'{system} ({place})'}"
+        if fault := metrics.degenerate(lines, references, sources):
+            faults.append(f"{said}: {fault}\n{metrics.ADVICE}")
+        elif references and (fault := metrics.unrelated(lines, references, sources)):
+            order = "check that they are in the order of the references; else"
+            unrelated.append(f"{said}: {fault}\n{order} {metrics.ADVICE}")
+    return faults, unrelated
 
 
 def _result(
@@ -195,6 +203,9 @@ def _result(
     additive, notes = systems[first][0].metric.additive, list(faults)
     listed = {system: _system(scores) for system, scores in systems.items()}
     if len(systems) > 1 and additive:
+        lines = len(systems[first][0].statistics)
+        if lines < metrics.FEWEST:
+            notes.append(f"nothing is claimed: {lines} lines are too few to tell systems apart")
         means = [one.mean for one in listed.values()]
         if all(metrics.near_zero(name, mean) for mean in means):
             others = "" if faults else "; or compare by characters: -m chrf"

@@ -26,7 +26,15 @@ from augless.metrics.contrasts import (
     seeds_needed,
     sentence_variance,
 )
-from augless.metrics.faults import ADVICE, Degenerate, degenerate, near_zero
+from augless.metrics.faults import (
+    ADVICE,
+    FEWEST,
+    Degenerate,
+    degenerate,
+    near_zero,
+    noise,
+    unrelated,
+)
 from augless.metrics.scores import (
     METRICS,
     BadScores,
@@ -52,6 +60,7 @@ from augless.metrics.significance import (
 
 __all__ = [
     "ADVICE",
+    "FEWEST",
     "LEVEL",
     "METRICS",
     "POWER",
@@ -78,6 +87,7 @@ __all__ = [
     "mean_difference",
     "model_fails",
     "near_zero",
+    "noise",
     "of_text",
     "paired_bootstrap",
     "perplexity",
@@ -86,4 +96,5 @@ __all__ = [
     "score_of",
     "seeds_needed",
     "sentence_variance",
+    "unrelated",
 ]

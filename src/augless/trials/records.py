@@ -73,6 +73,8 @@ class Facts:
     fault: str = ""
     """what is wrong with its outputs as a whole, in words: those of the test set, or, of a run that
     tuning tried, of the validation set; see `fault_of`"""
+    unrelated: str = ""
+    """that its outputs have nothing to do with their references, in words, where that is so"""
 
     @functools.cached_property
     def terms(self) -> tuple[facts.Term, ...]:
@@ -232,18 +234,24 @@ class Records:
             return None
 
 
-def fault_of(record: Record, sources: Sequence[str] = (), references: Sequence[str] = ()) -> str:
+def fault_of(
+    record: Record, metric: str, sources: Sequence[str] = (), references: Sequence[str] = ()
+) -> str:
     """Say what is wrong with the outputs of a run on the test set; nothing if they are fine.
 
-    Looks at the outputs where they are at hand, else at what the record says of them.
+    Looks at the outputs where they are at hand, else at what the record says of them. Outputs that
+    have nothing to do with their references matter to metrics that compare the two.
     """
+    compares = metrics.METRICS[metric]().needs_references
     kept = record.hypotheses or {}
     outputs = kept.get("test", [])
     sources = kept.get("test.source") or sources
     references = kept.get("test.reference") or references
     if not outputs or len(outputs) != len(references):
-        return record.fault
-    return str(metrics.degenerate(outputs, references, sources or None) or "")
+        return record.fault or (record.unrelated if compares else "")
+    fault = metrics.degenerate(outputs, references, sources)
+    unrelated = metrics.unrelated(outputs, references, sources) if compares else None
+    return str(fault or unrelated or "")
 
 
 def save_hypotheses(folder: str | Path, hypotheses: Mapping[str, list[str]]) -> None:

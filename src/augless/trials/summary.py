@@ -140,7 +140,7 @@ def summarise(trial: Trial, *, resamples: int = 2000) -> Summary:
 
 def alarm(record: Record, metric: str) -> str:
     """Say of a finished run, at once, that no comparison can be read from it; else nothing."""
-    if fault := fault_of(record):
+    if fault := fault_of(record, metric):
         return f"its outputs tell nothing: {fault}; {metrics.ADVICE}"
     known = (record.value(split, metric) for split in ("test", "valid"))
     value = next((value for value in known if value is not None), None)
@@ -300,7 +300,7 @@ def _result(trial: Trial, corpus: str, method: str) -> Result:
     done = {one.seed: one.record for one in entries if one.record}
     records = {seed: done[seed] for seed in plan.seeds if seed in done}
     lines = trial.sources.get(corpus, ()), trial.references.get(corpus, ())
-    faults = {seed: fault_of(record, *lines) for seed, record in records.items()}
+    faults = {seed: fault_of(record, plan.metric, *lines) for seed, record in records.items()}
     values = {
         metric: {seed: record.value("test", metric) for seed, record in records.items()}
         for metric in plan.metrics

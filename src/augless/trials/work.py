@@ -162,7 +162,7 @@ def score(order: Order, stop: Stop) -> None:
     scores: facts.Scores = {}
     statistics = {}
     hypotheses = {}
-    fault = ""
+    fault = unrelated = ""
     for split in job.splits:  # the test set last
         print(f"decoding {split}", flush=True)
         sources, references = (prepared.lines(split, side) for side in data.SIDES)
@@ -170,6 +170,7 @@ def score(order: Order, stop: Stop) -> None:
         nats, tokens = training.nats(writer.model, pairs)
         hypotheses[split] = writer.best(sources)
         fault = str(metrics.degenerate(hypotheses[split], references, sources) or "")
+        unrelated = str(metrics.unrelated(hypotheses[split], references, sources) or "")
         if split == "test":
             hypotheses |= dict(zip(records.TEST_LINES, (sources, references), strict=True))
             statistics["test/length"] = pairs.target.lengths.astype(np.float64)
@@ -199,6 +200,7 @@ def score(order: Order, stop: Stop) -> None:
         statistics=statistics,
         history=thinned(run.metrics()),
         fault=fault,
+        unrelated=unrelated,
     ).save(layout.record(order.identifier))
     # Its best model stays; what it would have gone on from is three times as large.
     run.forget()
