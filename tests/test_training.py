@@ -538,6 +538,22 @@ def test_of_equal_scores_the_lower_loss_is_kept_and_counts_as_progress(tmp_path)
     assert run.result["best"]["epoch"] == 3 and run.result["epochs"] == 4
 
 
+@pytest.mark.parametrize(
+    ("scores", "best"),
+    [([1.5, 0.3, 0.4], 3), ([1.5, 2.1, 0.4], 2), ([2.0, 1.9, 0.4], 3), ([3.0, 2.5, 0.4], 1)],
+)
+def test_below_the_noise_of_a_score_the_loss_decides(tmp_path, scores, best):
+    given = iter(zip(scores, [5.1, 4.7, 4.2], strict=True))
+    run = new_run(tmp_path / "run")
+    one = trainer(metric="bleu", epochs=3)
+
+    def validate(model):
+        return dict(zip(("bleu", "loss"), next(given), strict=True))
+
+    fit(run, one, validate=validate, higher_is_better=True, noise=2.0)
+    assert run.result["best"]["epoch"] == best
+
+
 def test_the_same_score_and_loss_again_is_no_progress(tmp_path):
     run = new_run(tmp_path / "run")
     one = trainer(epochs=9, patience=2)

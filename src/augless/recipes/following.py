@@ -129,6 +129,7 @@ def train(
             validate=validation(recipe, prepared),
             watch={split: validation(recipe, prepared, split) for split in recipe.training.watch},
             higher_is_better=metrics.higher_is_better(recipe.training.metric),
+            noise=metrics.noise(recipe.training.metric),
             stop=place.stop,
             needed=needed,
             on_record=boards.listener(run, place.on_record) if tensorboard else place.on_record,

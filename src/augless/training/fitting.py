@@ -27,6 +27,7 @@ def fit(
     *,
     validate: Validate,
     higher_is_better: bool,
+    noise: float = -math.inf,
     watch: Mapping[str, Validate] | None = None,
     stop: Callable[[], bool] = lambda: False,
     max_minutes: float = math.inf,
@@ -38,7 +39,8 @@ def fit(
 
     The caller holds the run's lock. The same call resumes where the last one stopped. `validate`
     gives the scores of a model, never weighted; the one named by `settings.metric` chooses the
-    best model, the highest or the lowest, and `loss` decides between equals. `watch` scores
+    best model, the highest or the lowest, and `loss` decides between equals, as all scores below
+    `noise` are. `watch` scores
     other splits at the same time, which choose nothing. `needed` is what was spent before: every
     epoch's record and the result repeat it. Every rank calls this; the first one writes.
     """
@@ -51,7 +53,7 @@ def fit(
     if ranks.first:
         run.rewind(trainer.at.records)
     session = _Session(
-        trainer, run, validate, watch or {}, higher_is_better, on_record, needed or {}
+        trainer, run, validate, watch or {}, higher_is_better, noise, on_record, needed or {}
     )
     session.saved = None if checkpoint is None else checkpoint.step
     deadline = time.monotonic() + 60 * max_minutes
@@ -104,12 +106,13 @@ class _Session:
         validate: Validate,
         watch: Mapping[str, Validate],
         higher_is_better: bool,
+        noise: float,
         on_record: Callable[[runs.Logged], None],
         needed: Mapping[str, runs.Spent],
     ) -> None:
         self.needed, self.watch = dict(needed), watch
         self.trainer, self.run, self.validate, self.on_record = trainer, run, validate, on_record
-        self.sign = 1.0 if higher_is_better else -1.0
+        self.sign, self.noise = 1.0 if higher_is_better else -1.0, noise
         self.said: set[tuple[str, int | None]] = set()
         self.saved: int | None = None
         """step of the last checkpoint"""
@@ -222,10 +225,13 @@ class _Session:
         score = scores[metric]
         if not math.isfinite(score):
             raise NotFinite(f"{metric} on the validation pairs is {score}")
-        if at.best is None or score != at.best:
-            return at.best is None or self.sign * score > self.sign * at.best
-        # A text metric is 0.00 in every epoch of a model that has just begun to learn.
-        return at.best_loss is not None and scores.get("loss", math.inf) < at.best_loss
+        if at.best is None:
+            return True
+        # A text metric is about 0 in every epoch of a model that has just begun to learn.
+        gain = self.sign * (max(score, self.noise) - max(at.best, self.noise))
+        if gain or at.best_loss is None:
+            return gain > 0
+        return scores.get("loss", math.inf) < at.best_loss
 
     def _cautions(self) -> list[runs.Caution]:
         """Judge the epoch, and say each kind of caution once to whoever opened the run."""
