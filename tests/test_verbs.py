@@ -640,8 +640,9 @@ def test_early_stopping_says_so(tmp_path):
 
 
 def test_several_processes_are_refused_until_they_can_share_a_run(tmp_path):
-    done = run("train", "toy-de-en", *SMALL, cwd=tmp_path, env={"WORLD_SIZE": "2"})
-    assert done.returncode == 2 and "torchrun" in done.stderr
+    for verb in (("train", "toy-de-en", *SMALL), ("trial", "demo"), ("generate", "run")):
+        done = run(*verb, cwd=tmp_path, env={"WORLD_SIZE": "2"})
+        assert done.returncode == 2 and "torchrun" in done.stderr
     assert not [*tmp_path.iterdir()]
 
 

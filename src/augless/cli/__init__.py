@@ -58,6 +58,13 @@ def root(
 
       augless trial --train a.de a.en --valid b.de b.en --test c.de c.en
     """
+    if os.environ.get("WORLD_SIZE", "1") != "1":  # as torchrun sets it: each would do all of it
+        from augless import recipes
+
+        raise recipes.BadRecipe(
+            "augless does not yet share its work among processes (data parallel)\n"
+            "start it once, without torchrun; --threads uses more cores"
+        )
 
 
 options.verb(app)(preparing.prepare)

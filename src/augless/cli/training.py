@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -49,11 +48,6 @@ def train(
     from augless import recipes
     from augless.recipes import following
 
-    if os.environ.get("WORLD_SIZE", "1") != "1":
-        raise recipes.BadRecipe(
-            "augless train does not yet share a run among processes (data parallel)\n"
-            "start it once, without torchrun; --threads uses more cores"
-        )
     resolved = recipes.load(recipe, overrides or [])
     options.set_threads(threads)
     with terminal.Progress() as progress:
