@@ -138,6 +138,29 @@ def test_a_written_plan_is_followed_in_the_folder_of_its_files(asked, called, sc
     assert asked("r.toml")[1]["root"] != written["root"]
 
 
+def test_a_plan_that_may_have_been_edited_is_not_written_over(called, place):
+    plan = ("--write-plan", "mine.toml")
+    code, _, err = called("trial", *OWN, *plan)
+    assert code == 0 and "training.batch = 8" in err and "(for 200 training pairs)" in err
+    assert called("trial", *OWN, *plan)[0] == 0, "it says the same"
+    edited = (place / "mine.toml").read_text("utf-8").replace("seeds = ", "seeds = [7] # ")
+    (place / "mine.toml").write_text(edited, "utf-8")
+    code, _, err = called("trial", *OWN, *plan)
+    assert code == 2 and "mine.toml is there already" in err
+    assert (place / "mine.toml").read_text("utf-8") == edited
+
+
+def test_a_first_answer_takes_fewer_pairs_of_long_lines(asked, place):
+    for split in ("train", "valid", "test"):
+        for side in ("de", "en"):
+            (place / f"{split}.{side}").write_text(f"{'word ' * 79}word\n" * 2000, "utf-8")
+    plan, _ = asked(*OWN, "--quick")
+    assert (plan.overrides["corpus.sample"], plan.overrides["corpus.held_out"]) == (375, 312)
+    assert plan.title.endswith("from 375 of 2,000 training pairs")
+    assert asked(*OWN, "--quick", "corpus.sample=900")[0].overrides["corpus.sample"] == 900
+    assert "corpus.sample" not in asked(*OWN)[0].overrides
+
+
 def test_a_first_answer_says_which_part_of_the_pairs_it_is_from(asked, called):
     plan, _ = asked(*OWN, "--quick", "corpus.sample=50")
     assert plan.title.endswith("A first answer, from 50 of 200 training pairs")
@@ -145,7 +168,7 @@ def test_a_first_answer_says_which_part_of_the_pairs_it_is_from(asked, called):
     assert f"augless: {plan.title}\n" in err
     assert "training.batch = 8, training.patience" not in err, "they have other reasons"
     assert re.search(r"\n  .*training.batch = 8.*  \(for 50 training pairs\)\n", err)
-    assert asked(*OWN, "--quick")[0].title.endswith("from 200 of 200 training pairs")
+    assert asked(*OWN, "--quick")[0].title.endswith("from all 200 training pairs")
     assert asked(*OWN, "--quick", "title=Mine")[0].title == "Mine"
     assert "answer" not in asked(*OWN)[0].title
 
@@ -404,13 +427,14 @@ def test_a_round_trip_is_asked_for_where_sides_have_no_language(called, place):
     dialogue = [one.replace(".de", ".query").replace(".en", ".response") for one in OWN]
     plan = ("--rivals", "--write-plan", "plan.toml")
     code, _, err = called("trial", *OWN, *plan)
-    assert code == 0 and err == ""
-    code, _, err = called("trial", *dialogue, *plan)
-    assert code == 0 and err.count("\n") == 1
+    assert code == 0 and "round trip" not in err
+    code, _, err = called("trial", *dialogue, "--rivals", "--write-plan", "dialogue.toml")
+    assert code == 0
     assert "no round trip of query and response" in err and "--round-trip THERE BACK" in err
-    code, _, err = called("trial", *dialogue, *plan, "--round-trip", "a/b", "c/d")
-    assert code == 0 and err == ""
-    written = trials.Plan.load("plan.toml").methods
+    trip = ("--rivals", "--write-plan", "trip.toml", "--round-trip", "a/b", "c/d")
+    code, _, err = called("trial", *dialogue, *trip)
+    assert code == 0 and "round trip" not in err
+    written = trials.Plan.load("trip.toml").methods
     assert written["round-trip"].overrides["augment.there"] == "a/b"
     assert "back-translation" not in written
     code, _, err = called("trial", "demo", "--round-trip", "a/b", "c/d")

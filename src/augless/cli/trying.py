@@ -92,13 +92,14 @@ def trial(
     chosen = _chosen(plan, overrides or [], small, files, rivals, round_trip, suggested.extend)
     root = out / chosen.name
     if write_plan is not None:
-        with terminal.output(write_plan) as file:
-            file.write(chosen.as_toml())
+        _write(chosen, write_plan)
+        watching.print_suggested(suggested)
         print(f"next: augless trial {shlex.quote(str(write_plan))}")
         return
     how: dict[str, Any] = {"root": root, "records": records, "threads": threads, "device": device}
     how["jobs"] = jobs or len(os.sched_getaffinity(0))
     if dry_run:
+        watching.print_suggested(suggested)
         with terminal.Progress() as progress:
             expected = trials.forecast(chosen, **how, progress=progress)
         terminal.result(as_json, watching.forecast(expected), lambda: watching.listed(expected))
@@ -249,6 +250,17 @@ def _chosen(
         round_trip=round_trip,
         on_suggestions=on_suggestions,
     )
+
+
+def _write(plan: trials.Plan, path: Path) -> None:
+    """Write a plan to a file to edit, but never over one that was edited."""
+    from augless import recipes
+
+    text = plan.as_toml()
+    if path.is_file() and path.read_text(encoding="utf-8", errors="replace") not in ("", text):
+        raise recipes.BadRecipe(f"{path} is there already and may have been edited; name another")
+    with terminal.output(path) as file:
+        file.write(text)
 
 
 def _warn(root: Path, plan: trials.Plan) -> None:

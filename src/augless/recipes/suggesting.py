@@ -124,7 +124,7 @@ def _suggested(values: Mapping[str, Any], size: Size) -> Iterator[tuple[str, Any
     yield "training.batch", batch, by_size
     yield "training.epochs", epochs, by_size
     patience = max(3, epochs // 4) if isinstance(epochs, int) else 3
-    yield "training.patience", patience, f"for {epochs} epochs"
+    yield "training.patience", patience, f"for {epochs} epoch{'s' * (epochs != 1)}"
     # Of sums over sentences most steps would be clipped, and clipping cancels weights. Norms per
     # token are about 1 on real text, so that 5 clips what is far off only.
     yield "training.per", "token", "so that clipping does not cancel weights"
