@@ -58,7 +58,8 @@ def _status(status: trials.Status, choose: str) -> list[str]:
         left = "under a minute" if status.eta < 60 else words.duration(status.eta)
         lines[0] += f", {left} to go"
     for run in status.running:
-        score = "" if run.score is None else f", {run.score_name} {run.score:.2f}"
+        unit = " per token" * (run.score_name == "loss")
+        score = "" if run.score is None else f", {run.score_name} {run.score:.2f}{unit}"
         job = run.job
         who = f"{_named(job)} on {job.corpus}, seed {job.seed}" if job.method else job.corpus
         who += f", {job.model}" * bool(job.model)
