@@ -283,6 +283,14 @@ def test_the_best_or_the_cheapest_that_is_as_good_is_taken(effects, seconds, tak
     assert (advised.take, advised.sentence) == (take, said)
 
 
+@pytest.mark.parametrize(("samples", "take"), [(500, "plain"), (499, "a")])
+def test_a_method_that_saw_as_many_samples_is_no_cheaper_than_the_baseline(samples, take):
+    evidence = gathered(row_of("a", baseline=OPEN), seconds={"a": 80.0})
+    known = {"plain": spent(100.0, 500), "a": spent(80.0, samples)}
+    trial = dataclasses.replace(evidence.trial, costs=known)
+    assert advice.of(dataclasses.replace(evidence, trial=trial)).take == take
+
+
 def test_a_gain_that_a_control_has_too_is_said():
     row = row_of("exponential", baseline=BETTER, control=OPEN)
     advised = advice.of(gathered(row, row_of("matched", "control"), seconds={"exponential": 100.0}))

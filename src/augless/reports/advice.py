@@ -5,8 +5,9 @@ effect of it and is not claimed to be worse. Where the best is shown to beat the
 be what is taken: the minimum detectable effect may be larger than that very difference, and then
 methods that differ from nothing are within it. Of those the cheapest is taken. Times are rough, as
 runs go side by side: within a tenth of the shortest they count as equal, and then the baseline,
-which is the simplest, goes before the best, and the best before others. Controls are there to
-explain, not to be taken.
+which is the simplest, goes before the best, and the best before others. Nor is a method cheaper
+than the baseline that saw as many samples: what it seems to save is the machine's luck. Controls
+are there to explain, not to be taken.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from augless import runs
 from augless.reports import answers, costs
 from augless.reports.cells import Verdict
 from augless.reports.evidence import Evidence
@@ -60,14 +62,15 @@ class _Candidate:
 def of(evidence: Evidence) -> Advice | None:
     """Say which method to take, over all corpora; None where no cost is known."""
     asked = {row.method for one in evidence.studies for row in one.rows if row.role == "method"}
-    plain = _Candidate(
-        method=evidence.plan.baseline, seconds=costs.total(evidence, evidence.plan.baseline).seconds
-    )
+    spent = costs.total(evidence, evidence.plan.baseline)
+    plain = _Candidate(method=evidence.plan.baseline, seconds=spent.seconds)
     if not plain.seconds or not asked:
         return None
     if why := _silent(evidence):
         return Advice(sentence=f"{_NONE}: {why}.")
-    others, left_out = _candidates(evidence, [m for m in evidence.plan.methods if m in asked])
+    others, left_out = _candidates(
+        evidence, spent, [m for m in evidence.plan.methods if m in asked]
+    )
     if not others:
         return Advice(sentence=f"{_NONE}: {joined(left_out)}.", left_out=left_out)
     best = max([plain, *others], key=lambda one: one.gain)
@@ -112,24 +115,25 @@ def _silent(evidence: Evidence) -> str:
 
 
 def _candidates(
-    evidence: Evidence, methods: Sequence[str]
+    evidence: Evidence, plain: runs.Spent, methods: Sequence[str]
 ) -> tuple[list[_Candidate], tuple[str, ...]]:
     """Return the methods to choose among beside the baseline, and why others are left out."""
     listed, out = [], []
     for method in methods:
         contrast, rows = evidence.summary.rows[method].baseline, evidence.rows(method)
-        spent = costs.total(evidence, method).seconds
+        spent = costs.total(evidence, method)
         if any(row.faults for row in rows) or (contrast is not None and contrast.fault):
             out.append(f"outputs of {method} are degenerate")
-        elif not all(row.complete for row in rows) or not spent:
+        elif not all(row.complete for row in rows) or not spent.seconds:
             out.append(f"not every run of {method} is done")
         elif contrast is None or contrast.corpora < len(evidence.studies):
             out.append(f"{method} cannot be compared with {evidence.plan.baseline}")
         else:
             effect = 0.0 if contrast.alike else contrast.minimum_detectable_effect
+            least = plain.seconds if spent.samples and spent.samples >= plain.samples else 0.0
             one = _Candidate(
                 method=method,
-                seconds=spent,
+                seconds=max(spent.seconds, least),
                 gain=evidence.first_conclusive.gain(contrast.estimate),
                 detectable=effect,
                 kind=evidence.verdict(contrast),
