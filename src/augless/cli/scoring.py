@@ -123,13 +123,8 @@ def score(
         name: {system: [scored(one, p) for p in places] for system, places in systems.items()}
         for name, one in chosen.items()
     }
-    faults, unrelated = _faults(
-        systems if hypotheses else {}, read, streams[0] if streams else None, sources
-    )
-    results = {}
-    for name, one in chosen.items():
-        notes = faults + (unrelated if one.needs_references else [])
-        results[name] = _result(name, scores[name], baseline, notes)
+    faults = _faults(systems if hypotheses else {}, read, streams, sources)
+    results = {name: _result(name, of, baseline, *faults) for name, of in scores.items()}
     plain = {name: one.plain() for name, one in results.items()}
     terminal.result(as_json, plain, lambda: "\n\n".join(map(_table, results, results.values())))
     for note in dict.fromkeys(note for one in results.values() for note in one.notes):
@@ -173,13 +168,14 @@ def _of_run(
 def _faults(
     systems: Systems,
     read: Callable[[str], list[str]],
-    references: list[str] | None,
+    streams: list[list[str]],
     sources: list[str] | None,
 ) -> tuple[list[str], list[str]]:
     """Say which outputs are degenerate, and which have nothing to do with their references."""
     from augless import metrics
 
     faults, unrelated = [], []
+    references = streams[0] if streams else None
     for system, place in ((system, one) for system, places in systems.items() for one in places):
         lines = read(place)
         said = f"nothing is claimed: {system if system == place else f'{system} ({place})'}"
@@ -192,7 +188,11 @@ def _faults(
 
 
 def _result(
-    name: str, systems: dict[str, list[metrics.Score]], baseline: str | None, faults: list[str]
+    name: str,
+    systems: dict[str, list[metrics.Score]],
+    baseline: str | None,
+    faults: list[str],
+    unrelated: list[str],
 ) -> Result:
     """Score systems and compare them with the first; nothing is claimed of degenerate outputs."""
     from augless import metrics
@@ -200,7 +200,8 @@ def _result(
     first = baseline or next(iter(systems))
     if first not in systems:
         raise metrics.BadScores(f"--baseline {first!r} is none of {', '.join(systems)}")
-    additive, notes = systems[first][0].metric.additive, list(faults)
+    metric = systems[first][0].metric
+    additive, notes = metric.additive, [*faults, *(unrelated if metric.needs_references else [])]
     listed = {system: _system(scores) for system, scores in systems.items()}
     if len(systems) > 1 and additive:
         lines = len(systems[first][0].statistics)
@@ -208,7 +209,7 @@ def _result(
             notes.append(f"nothing is claimed: {lines} lines are too few to tell systems apart")
         means = [one.mean for one in listed.values()]
         if all(metrics.near_zero(name, mean) for mean in means):
-            others = "" if faults else "; or compare by characters: -m chrf"
+            others = "" if notes else "; or compare by characters: -m chrf"
             notes.append(
                 f"nothing is claimed: a {name} of {max(means):.2f} at best is too near 0 to tell "
                 f"systems apart\n{metrics.ADVICE}{others}"

@@ -91,23 +91,21 @@ def trial(
     suggested: list[Suggestion] = []
     chosen = _chosen(plan, overrides or [], small, files, rivals, round_trip, suggested.extend)
     root = out / chosen.name
+    terminal.say(chosen.title)
+    watching.print_suggested(suggested)
     if write_plan is not None:
         _write(chosen, write_plan)
-        watching.print_suggested(suggested)
         print(f"next: augless trial {shlex.quote(str(write_plan))}")
         return
     how: dict[str, Any] = {"root": root, "records": records, "threads": threads, "device": device}
     how["jobs"] = jobs or len(os.sched_getaffinity(0))
     if dry_run:
-        watching.print_suggested(suggested)
         with terminal.Progress() as progress:
             expected = trials.forecast(chosen, **how, progress=progress)
         terminal.result(as_json, watching.forecast(expected), lambda: watching.listed(expected))
         terminal.say(f"what was prepared is kept in {root}, so that the trial need not do it again")
         return
     _warn(root, chosen)
-    terminal.say(chosen.title)
-    watching.print_suggested(suggested)
     with terminal.Progress() as progress, terminal.Stop() as stop:
         live = watching.Live(progress, chosen.choose)
         tried = trials.run(

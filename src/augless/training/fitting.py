@@ -40,9 +40,9 @@ def fit(
     The caller holds the run's lock. The same call resumes where the last one stopped. `validate`
     gives the scores of a model, never weighted; the one named by `settings.metric` chooses the
     best model, the highest or the lowest, and `loss` decides between equals, as all scores below
-    `noise` are. `watch` scores
-    other splits at the same time, which choose nothing. `needed` is what was spent before: every
-    epoch's record and the result repeat it. Every rank calls this; the first one writes.
+    `noise` are. `watch` scores other splits at the same time, which choose nothing. `needed` is
+    what was spent before: every epoch's record and the result repeat it. Every rank calls this; the
+    first one writes.
     """
     ranks = trainer.ranks
     if run.result is not None:

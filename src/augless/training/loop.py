@@ -61,7 +61,8 @@ class Settings(Knobs):
     ] = "sentence"
     clip: Annotated[float, "largest gradient norm; 0: any", Within(0, 1e12)] = 5.0
     metric: Annotated[
-        str, "validation score that chooses the best model; of equals the lower loss wins"
+        str,
+        "validation score that chooses the best model; of equals, as BLEU below 2, the lower loss",
     ] = "loss"
     watch: Annotated[tuple[str, ...], "further splits scored with it, which choose nothing"] = ()
     word_dropout: Annotated[
