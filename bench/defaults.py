@@ -9,7 +9,7 @@ FOLDER holds train.de, valid.de, test.de and so on. Three things are trained, on
 - ten settings drawn at random (vocabulary, size of the model, dropout, label smoothing, learning
   rate, batch, epochs), one seed each: a random search, which is longer than the suggestion in all.
   With --keep, all are trained for a quarter of their epochs first, and only so many of them, the
-  best by BLEU on the validation set, for all of their epochs (successive halving);
+  best by loss on the validation set, for all of their epochs (successive halving);
 - with --joey, the Python of an environment that has `joeynmt==2.3.0`: its published settings for a
   small corpus, a Transformer and a GRU, on the same ids, for as much processor time as the
   suggestion took. It is stopped then, and its best model so far is taken.
@@ -148,9 +148,12 @@ def kept(
     epochs = "training.epochs"
     short = {k: {**one, epochs: max(1, round(one[epochs] / 4))} for k, one in drawn.items()}
     first = followed(plan(name, corpus, short, [1]), options)
-    scores = {k: entries(first, k)[0].value("valid", "bleu") for k in drawn if entries(first, k)}
-    print(f"{name}, validation BLEU: " + ", ".join(f"{k}: {v:.2f}" for k, v in scores.items()))
-    best = sorted(scores, key=lambda k: -scores[k])[: options.keep]
+    # Of all of the text, whatever the vocabulary; BLEU is near 0 in dialogue.
+    done = {k: one[0] for k in drawn if (one := entries(first, k))}
+    losses = {k: float(record.table("valid", "nats").sum()) for k, record in done.items()}
+    said = ", ".join(f"{k}: {value:,.0f}" for k, value in losses.items())
+    print(f"{name}, nats of the validation set: {said}")
+    best = sorted(losses, key=lambda k: losses[k])[: options.keep]
     return {k: drawn[k] for k in drawn if k in best}
 
 
