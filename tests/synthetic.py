@@ -403,7 +403,7 @@ def hostile():
                 command=PAYLOAD,
                 versions={PAYLOAD: PAYLOAD},
                 recipe={**entry.record.recipe, "x": f"{PAYLOAD}{entry.method}"},
-                hypotheses={"test": [f"{PAYLOAD} {k}" for k in range(12)]},
+                hypotheses={"test": texts[1]},
             ),
         )
         for entry in trial.entries
