@@ -6,6 +6,7 @@ from augless import corpora, recipes
 from augless.recipes import suggesting
 
 GIVEN = {
+    "search": "greedy",
     "terms": [{"loss": {"smoothing": 0.0}}],
     "model": {"name": "lstm", "dropout": 0.1, "tie": "none", "shortcut": False},
     "text": {"vocabulary": {"name": "subwords", "size": 500}},
@@ -210,3 +211,26 @@ def test_a_recipe_says_what_was_suggested_and_why(files):
 
 def test_two_vocabularies_cannot_share_all_tables(suggested):
     assert suggested(100, {"text": {"joint": False}})["model.tie"] == "output"
+
+
+def test_where_lengths_go_together_outputs_may_be_shorter(tmp_path, suggested):
+    def penalty(sources, targets, **values):
+        for side, lengths in (("de", sources), ("en", targets)):
+            lines = "".join("a" * length + "\n" for length in lengths)
+            (tmp_path / f"train.{side}").write_text(lines)
+        corpus = {"name": "files", "path": str(tmp_path), "languages": ["de", "en"]}
+        suggestions = suggesting.suggestions({"corpus": corpus, **values})
+        return {one.key: (one.value, one.reason) for one in suggestions}.get(KEY)
+
+    value, reason = penalty([1, 2, 3, 9], [2, 4, 5, 20])
+    assert value == 0.6 and "go together (correlation 1.00)" in reason
+    value, reason = penalty([1, 2, 3, 4], [5, 1, 1, 5])
+    assert value == 1.5 and "do not go together (correlation 0.00)" in reason
+    for sources, targets in (([1, 2], [3, 3]), ([4], [4])):
+        assert penalty(sources, targets)[0] == 0.6, "nothing can be told of their lengths"
+    assert penalty([1, 2], [1, 2], search={"size": 3})[0] == 0.6
+    assert penalty([1, 2], [1, 2], search={"name": "beam", "length_penalty": 0.2}) is None
+    assert penalty([1, 2], [1, 2], search="sampling") is None
+
+
+KEY = "search.length_penalty"

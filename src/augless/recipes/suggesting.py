@@ -7,7 +7,9 @@ defaults < these < recipe < key=value. Each value is printed with its reason.
 
 from __future__ import annotations
 
+import itertools
 import math
+import statistics
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -26,16 +28,21 @@ class Size:
     pairs: int
     words: int
     """of both sides together, between spaces"""
+    correlation: float = 1.0
+    """of the lengths of both sides, in characters: near 1 in translation, near 0 in dialogue"""
 
     @staticmethod
     def of(corpus: corpora.Corpus) -> Size:
-        """Count the training pairs, and their words."""
-        pairs = words = 0
-        for pair in corpus.pairs("train"):
-            pairs, words = pairs + 1, words + pair.source.count(" ") + pair.target.count(" ") + 2
-            if pairs == COUNTED_PAIRS:
-                break
-        return Size(pairs, words)
+        """Count the training pairs, their words and characters."""
+        words, lengths = 0, []
+        for pair in itertools.islice(corpus.pairs("train"), COUNTED_PAIRS):
+            words += pair.source.count(" ") + pair.target.count(" ") + 2
+            lengths.append((len(pair.source), len(pair.target)))
+        try:
+            correlation = statistics.correlation(*zip(*lengths, strict=True))
+        except (statistics.StatisticsError, TypeError):  # all of one length, or no two pairs
+            correlation = 1.0
+        return Size(len(lengths), words, correlation)
 
     def __str__(self) -> str:
         return f"{self.pairs:,} training pairs{self.more}"
@@ -91,6 +98,7 @@ def _is_open(values: Mapping[str, Any], key: str) -> bool:
         "model": not name.startswith("paper-"),  # a preset is what it is
         # Whoever names an optimiser means its own values; a rate alone is one of what is suggested.
         "optimizer": name == AUTO,
+        "search": name in (AUTO, "beam"),
     }
     return suits.get(path[-1], True) and bool(table.get(last, AUTO) == AUTO)
 
@@ -148,6 +156,15 @@ def _suggested(values: Mapping[str, Any], size: Size) -> Iterator[tuple[str, Any
         f"for {steps:,} steps" if counted else "for any number of steps",
     )
     yield "training.optimizer.schedule", "linear", "ends at 0, so that the last steps are small"
+    # So that outputs are about as long as people's: a translation is as long as its source asks
+    # for, while of answers beam search prefers short ones (docs/log.md).
+    tells = size.correlation > 0.5
+    yield (
+        "search.length_penalty",
+        0.6 if tells else 1.5,
+        f"lengths of both sides {'go' if tells else 'do not go'} together"
+        f" (correlation {size.correlation:.2f})",
+    )
 
 
 def _terms(values: Mapping[str, Any]) -> list[Any]:
