@@ -213,24 +213,24 @@ def test_two_vocabularies_cannot_share_all_tables(suggested):
     assert suggested(100, {"text": {"joint": False}})["model.tie"] == "output"
 
 
-def test_where_lengths_go_together_outputs_may_be_shorter(tmp_path, suggested):
+def test_the_length_penalty_depends_on_lengths_and_on_the_number_of_pairs(tmp_path):
     def penalty(sources, targets, **values):
         for side, lengths in (("de", sources), ("en", targets)):
             lines = "".join("a" * length + "\n" for length in lengths)
             (tmp_path / f"train.{side}").write_text(lines)
         corpus = {"name": "files", "path": str(tmp_path), "languages": ["de", "en"]}
         suggestions = suggesting.suggestions({"corpus": corpus, **values})
-        return {one.key: (one.value, one.reason) for one in suggestions}.get(KEY)
+        key = "search.length_penalty"
+        return {one.key: (one.value, one.reason) for one in suggestions}.get(key)
 
-    value, reason = penalty([1, 2, 3, 9], [2, 4, 5, 20])
-    assert value == 0.6 and "go together (correlation 1.00)" in reason
-    value, reason = penalty([1, 2, 3, 4], [5, 1, 1, 5])
-    assert value == 1.5 and "do not go together (correlation 0.00)" in reason
-    for sources, targets in (([1, 2], [3, 3]), ([4], [4])):
-        assert penalty(sources, targets)[0] == 0.6, "nothing can be told of their lengths"
-    assert penalty([1, 2], [1, 2], search={"size": 3})[0] == 0.6
-    assert penalty([1, 2], [1, 2], search={"name": "beam", "length_penalty": 0.2}) is None
-    assert penalty([1, 2], [1, 2], search="sampling") is None
-
-
-KEY = "search.length_penalty"
+    translation, dialogue = ([1, 2, 3, 9], [2, 4, 5, 20]), ([1, 2, 3, 4], [5, 1, 1, 5])
+    many = tuple(lengths * 2_500 for lengths in translation)
+    assert penalty(*translation)[0] == 1.0 and penalty(*many)[0] == 0.6
+    assert penalty(*many)[1].endswith("whose lengths go together (correlation 1.00)")
+    value, reason = penalty(*dialogue)
+    assert value == 1.5 and reason.endswith("do not go together (correlation 0.00)")
+    for nothing_to_tell in (([1, 2], [3, 3]), ([4], [4])):
+        assert penalty(*nothing_to_tell)[0] == 1.0
+    assert penalty(*dialogue, search={"size": 3})[0] == 1.5
+    assert penalty(*dialogue, search={"name": "beam", "length_penalty": 0.2}) is None
+    assert penalty(*dialogue, search="sampling") is None

@@ -156,13 +156,13 @@ def _suggested(values: Mapping[str, Any], size: Size) -> Iterator[tuple[str, Any
         f"for {steps:,} steps" if counted else "for any number of steps",
     )
     yield "training.optimizer.schedule", "linear", "ends at 0, so that the last steps are small"
-    # So that outputs are about as long as people's: a translation is as long as its source asks
-    # for, while of answers beam search prefers short ones (docs/log.md).
-    tells = size.correlation > 0.5
+    # So that outputs are about as long as people's: answers tend to be too short, and translations
+    # too long where a model has learnt from many pairs (docs/log.md).
+    together = size.correlation > 0.5
     yield (
         "search.length_penalty",
-        0.6 if tells else 1.5,
-        f"lengths of both sides {'go' if tells else 'do not go'} together"
+        _by_size(pairs, (10_000, 1.0), rest=0.6) if together else 1.5,
+        f"{by_size}, whose lengths {'go' if together else 'do not go'} together"
         f" (correlation {size.correlation:.2f})",
     )
 
