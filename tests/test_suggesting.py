@@ -223,12 +223,16 @@ def test_the_length_penalty_depends_on_lengths_and_on_the_number_of_pairs(tmp_pa
         key = "search.length_penalty"
         return {one.key: (one.value, one.reason) for one in suggestions}.get(key)
 
-    translation, dialogue = ([1, 2, 3, 9], [2, 4, 5, 20]), ([1, 2, 3, 4], [5, 1, 1, 5])
+    translation, dialogue = ([1, 2, 3, 9], [2, 4, 5, 20]), ([20, 40, 20, 40], [20, 20, 40, 40])
     many = tuple(lengths * 2_500 for lengths in translation)
     assert penalty(*translation)[0] == 1.0 and penalty(*many)[0] == 0.6
-    assert penalty(*many)[1].endswith("whose lengths go together (correlation 1.00)")
+    assert penalty(*many)[1].endswith("pairs; lengths of both sides go together, correlation 1.00")
     value, reason = penalty(*dialogue)
-    assert value == 1.5 and reason.endswith("do not go together (correlation 0.00)")
+    assert value == 1.5 and "lengths of both sides do not go together" in reason
+    a_line_too_long = [*many[0], 20], [*many[1], 5_000]
+    assert penalty(*a_line_too_long)[0] == 0.6, "one line does not decide"
+    pasted = [*dialogue[0] * 500, 5_000], [*dialogue[1] * 500, 5_000]
+    assert penalty(*pasted)[0] == 1.5, "one line does not decide"
     for nothing_to_tell in (([1, 2], [3, 3]), ([4], [4])):
         assert penalty(*nothing_to_tell)[0] == 1.0
     assert penalty(*dialogue, search={"size": 3})[0] == 1.5

@@ -1,4 +1,4 @@
-"""What a recipe leaves open and the size of its corpus decides.
+"""What a recipe leaves open and its corpus decides, mostly by its size.
 
 The paper's settings belong to the paper's corpora. Small corpora need fewer subwords, smaller
 batches, more dropout and more passes, and an optimiser that needs no luck. Precedence:
@@ -29,20 +29,22 @@ class Size:
     words: int
     """of both sides together, between spaces"""
     correlation: float = 1.0
-    """of the lengths of both sides, in characters: near 1 in translation, near 0 in dialogue"""
+    """of the lengths of both sides: near 1 in translation, near 0 in dialogue"""
 
     @staticmethod
     def of(corpus: corpora.Corpus) -> Size:
-        """Count the training pairs, their words and characters."""
-        words, lengths = 0, []
+        """Count the training pairs and their words, and compare the lengths of both sides."""
+        words = 0
+        lengths: tuple[list[float], list[float]] = ([], [])
         for pair in itertools.islice(corpus.pairs("train"), COUNTED_PAIRS):
-            words += pair.source.count(" ") + pair.target.count(" ") + 2
-            lengths.append((len(pair.source), len(pair.target)))
-        try:
-            correlation = statistics.correlation(*zip(*lengths, strict=True))
-        except (statistics.StatisticsError, TypeError):  # all of one length, or no two pairs
-            correlation = 1.0
-        return Size(len(lengths), words, correlation)
+            for side, line in zip(lengths, (pair.source, pair.target), strict=True):
+                words += line.count(" ") + 1
+                # In characters, as not all languages have spaces; of the logarithm, so that a few
+                # very long lines do not decide.
+                side.append(math.log1p(len(line)))
+        vary = all(len(set(side)) > 1 for side in lengths)
+        correlation = statistics.correlation(*lengths) if vary else 1.0
+        return Size(len(lengths[0]), words, correlation)
 
     def __str__(self) -> str:
         return f"{self.pairs:,} training pairs{self.more}"
@@ -156,14 +158,14 @@ def _suggested(values: Mapping[str, Any], size: Size) -> Iterator[tuple[str, Any
         f"for {steps:,} steps" if counted else "for any number of steps",
     )
     yield "training.optimizer.schedule", "linear", "ends at 0, so that the last steps are small"
-    # So that outputs are about as long as people's: answers tend to be too short, and translations
-    # too long where a model has learnt from many pairs (docs/log.md).
+    # Where beam search is best by validation BLEU, or in dialogue, where answers get too short, by
+    # their length (docs/log.md).
     together = size.correlation > 0.5
+    lengths = f"lengths of both sides {'go' if together else 'do not go'} together"
     yield (
         "search.length_penalty",
         _by_size(pairs, (10_000, 1.0), rest=0.6) if together else 1.5,
-        f"{by_size}, whose lengths {'go' if together else 'do not go'} together"
-        f" (correlation {size.correlation:.2f})",
+        f"{f'{by_size}; ' * together}{lengths}, correlation {size.correlation:.2f}",
     )
 
 
