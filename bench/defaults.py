@@ -342,8 +342,8 @@ def joey_config(which: str, folder: Path, pairs: int) -> dict[str, Any]:
         },
         "training": {
             **JOEY_TRAINING,
-            # Its own, 1,000, would not be reached.
-            "validation_freq": max(20, 2 * steps),
+            # Its own, 1,000, would not be reached, nor would two epochs.
+            "validation_freq": max(10, steps // 3),
             **own["training"],
         },
         "model": own["model"],
