@@ -158,8 +158,8 @@ def _suggested(values: Mapping[str, Any], size: Size) -> Iterator[tuple[str, Any
         f"for {steps:,} steps" if counted else "for any number of steps",
     )
     yield "training.optimizer.schedule", "linear", "ends at 0, so that the last steps are small"
-    # Where beam search is best by validation BLEU, or in dialogue, where answers get too short, by
-    # their length (docs/log.md).
+    # Chosen by validation BLEU; in dialogue, where answers get too short, by their length
+    # (docs/log.md).
     together = size.correlation > 0.5
     lengths = f"lengths of both sides {'go' if together else 'do not go'} together"
     yield (
