@@ -778,6 +778,27 @@ def test_plans_that_do_not_exist_are_refused_with_a_hint(tmp_path):
         trials.Plan.load(str(tmp_path / "x.toml"))
 
 
+def test_a_command_line_has_the_last_word_on_what_corpora_say(tmp_path):
+    corpus = 'recipe = "toy-de-en", search.length_penalty = 0.6, training.epochs = 2'
+    model = 'model = {name = "lstm", hidden = 16, embedding = 16}'
+    content = TINY.replace('["toy-de-en"]', f"{{x = {{{corpus}, {model}}}, y = {{{corpus}}}}}")
+    (tmp_path / "tiny.toml").write_text(content)
+    changes = ["overrides.search=greedy", "overrides.model.hidden=8", "overrides.training.batch=4"]
+    plan = trials.Plan.load(str(tmp_path / "tiny.toml"), changes)
+    for label in ("x", "y"):
+        values = graph.run(plan, label, "plain", 1, {}).resolved.values
+        assert (values["search.name"], values["model.hidden"]) == ("greedy", 8)
+        assert (values["training.epochs"], values["training.batch"]) == (2, 4)
+    assert plan.recipes["x"].overrides.keys() == {
+        "training.epochs",
+        "model",
+        "search",
+        "model.hidden",
+    }
+    (tmp_path / "again.toml").write_text(plan.as_toml())
+    assert trials.Plan.load(str(tmp_path / "again.toml")) == plan
+
+
 def test_a_plan_can_be_changed_key_by_key():
     changes = [
         "seeds=[7]",

@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -297,6 +297,7 @@ class Plan(Knobs):
                 content, scale = _scaled(content, less), "small"
             # Taken before a change: numbers that the plan quotes stay those of its own metric.
             quoted = str(content.get("metric", _METRIC))
+            for_all: Values = {}
             for one in overrides:
                 key, value = reading.parted(one, "seeds=[1]")
                 if (first := key.split(".")[0]) not in KEYS:
@@ -305,9 +306,13 @@ class Plan(Knobs):
                         f"if it is a recipe's, write {knobs.shown(f'overrides.{one}')}"
                     )
                 _assign(content, key, value)
+                if first == "overrides":
+                    for_all[key.partition(".")[2]] = value
             if scaled:
                 content["name"] = small_name(str(content.get("name", name)))
-            return parsed(name, content, scale, quoted)
+            made = parsed(name, content, scale, quoted)
+            told = {label: _told(base, for_all) for label, base in made.recipes.items()}
+            return replace(made, recipes=told)
         except (knobs.BadKnob, recipes.BadRecipe) as error:
             raise BadPlan(str(error)) from None
 
@@ -394,6 +399,22 @@ def _assign(content: dict[str, Any], dotted: str, value: Any) -> None:
         raise BadPlan(f"{dotted} is a table; set a key of it")
     here.pop(rest, None)  # what is said last comes last
     here[rest] = value
+
+
+def _told(base: Base, given: Values) -> Base:
+    """Let a command line, which speaks of all runs, have the last word on what a corpus says."""
+    said = base.overrides
+    above = {key: v for key, v in given.items() if any(_overlap(key, own) for own in said)}
+    kept = {own: v for own, v in said.items() if not any(_within(own, key) for key in above)}
+    return replace(base, overrides={**kept, **above})
+
+
+def _within(key: str, other: str) -> bool:
+    return f"{key}.".startswith(f"{other}.")
+
+
+def _overlap(key: str, other: str) -> bool:
+    return _within(key, other) or _within(other, key)
 
 
 def _joined(table: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
