@@ -6,7 +6,7 @@ import types
 import numpy as np
 import pytest
 
-from augless import metrics, reports, trials
+from augless import metrics, reports, runs, trials
 from augless.reports import answers, evidence, figures, tables, words
 from synthetic import (
     cell_of,
@@ -261,6 +261,27 @@ def test_what_else_a_difference_may_be_is_said():
     assert notes[3].startswith("80% of the steps of exponential were clipped, which undoes")
     strong = evidence.Treatment(spread=0.3, shares=(0.9, 0.1), clipped=0.1)
     assert answered(row_of("exponential", baseline=contrast(), treatment=strong)).notes == ()
+
+
+def test_a_shuffled_control_that_never_began_is_no_control():
+    idle = evidence.Treatment(spread=0.0, idle=True)
+    row = row_of("exponential", baseline=contrast())
+    notes = answered(row, row_of("shuffled", treatment=idle)).notes
+    assert notes[0].startswith("shuffled has weighed nothing, so it is no control: it begins after")
+    plain, shuffled, early = (
+        types.SimpleNamespace(
+            terms=trials.facts.terms_of({"terms.0.weighting.name": name}),
+            weighted_term=None if name == "plain" else 0,
+            epochs=[runs.Logged(kind="epoch", epoch=1, step=9, terms=(runs.TermLog(**said),))],
+        )
+        for name, said in [
+            ("plain", {"weight_spread": 0.0}),
+            ("shuffled", {"weight_spread": 0.2}),
+            ("shuffled", {"weight_spread": 0.0}),
+        ]
+    )
+    for record, is_idle in ((plain, False), (shuffled, False), (early, True)):
+        assert evidence.treatment_of([record]).idle == is_idle
 
 
 def test_more_seeds_are_suggested_where_they_would_show_something():

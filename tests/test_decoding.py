@@ -612,5 +612,7 @@ def test_generate_refuses_to_drop_all_but_the_best(codecs):
     with pytest.raises(ValueError, match=r"the search gives 3 .*texts\(\) writes all of them"):
         own.generate(["a"])
     assert own.best(["a"]) == [next(own.texts(["a"]))[0].text]
-    with pytest.raises(TypeError, match=r"belong to a search, such as decoding.Beam\(n_best=3"):
+    with pytest.raises(TypeError, match=r"writer.texts\(lines, .*replace\(writer.search, n_best=3"):
         own.generate(["a"], n_best=3)
+    with pytest.raises(TypeError, match=r"writer.generate\(lines, .*size=9"):
+        own.generate(["a"], size=9)

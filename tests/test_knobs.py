@@ -34,6 +34,13 @@ def kinds() -> list[type[Any]]:
     return [*PARTS, text.Tokeniser, *dict.fromkeys(listed)]
 
 
+@pytest.mark.parametrize("table", TABLES)
+def test_every_table_of_choices_says_what_it_lists(table):
+    choices = Among(table).choices
+    with pytest.raises(knobs.UnknownName, match=next(iter(choices))):
+        choices["nothing-like-it"]
+
+
 def numbers(kind: Any) -> bool:
     """Tell whether there are numbers in a type."""
     return kind in (int, float) or any(map(numbers, get_args(kind)))

@@ -227,6 +227,15 @@ def test_a_sentence_without_words_costs_nothing(loss):
 
 
 @every_loss
+def test_a_batch_without_sentences_has_no_losses(loss):
+    output, batch = example()
+    none = models.Output(output.hidden[:0], *tensors(output)[1:])
+    values = loss(none, data.Targets(batch.target[:0], batch.target_mask[:0]))
+    assert values.shape == (0,)
+    assert not any(g.any() for g in gradients(values.sum(), none))
+
+
+@every_loss
 @pytest.mark.parametrize("keep", [0.0, 0.001, 1.0])
 def test_kept_logits_and_second_backward_passes_change_nothing(loss, keep):
     output, batch = example()

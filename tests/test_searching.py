@@ -411,7 +411,11 @@ def test_tables_say_what_was_chosen_by_what(reference):
     )
 
 
-def test_of_equal_scores_the_one_with_the_lower_loss_is_chosen(tmp_path):
+@pytest.mark.parametrize(
+    ("bleu", "best"),
+    [((0.0, 0.0, 0.0, 0.0), 1), ((1.6, 0.2, 0.0, 1.9), 1), ((1.6, 0.2, 2.1, 1.9), 2)],
+)
+def test_of_equal_scores_and_of_noise_the_one_with_the_lower_loss_is_chosen(bleu, best, tmp_path):
     plan = dataclasses.replace(load(tmp_path), choose="bleu", metrics=())
     state = State(plan, Layout(tmp_path), retry=False)
     jobs = [
@@ -420,7 +424,7 @@ def test_of_equal_scores_the_one_with_the_lower_loss_is_chosen(tmp_path):
     for place, job in enumerate(jobs):
         state.corpora[job.source] = Corpus(fingerprint="c")
         nats = [5.0, 5.0, 3.0, 4.0, 4.0, 3.0, 1.0, 9.0][place]  # two seeds a combination
-        both = {name: score(0.0) for name in plan.metrics}
+        both = {name: score(bleu[place // 2]) for name in plan.metrics}
         record(
             id=state.identifier(job),
             scores={"valid": both},
@@ -428,8 +432,8 @@ def test_of_equal_scores_the_one_with_the_lower_loss_is_chosen(tmp_path):
         ).save(tmp_path / "records" / state.identifier(job))
     choice = state.choice("toy-de-en", "linear")
     assert [attempt.loss for attempt in choice.tried] == [5.0, 3.5, 3.5, 5.0]
-    assert {attempt.score for attempt in choice.tried} == {0.0}
-    assert choice.best == choice.tried[1] and choice.by == "bleu"
+    assert tuple(attempt.score for attempt in choice.tried) == bleu
+    assert choice.best == choice.tried[best] and choice.by == "bleu"
 
 
 def test_a_plan_may_choose_by_a_metric_which_is_then_scored():

@@ -2,7 +2,7 @@
 
 import pytest
 
-from augless import corpora, recipes
+from augless import corpora, data, recipes, text
 from augless.recipes import suggesting
 
 GIVEN = {
@@ -176,6 +176,14 @@ def test_reasons_name_what_a_value_follows_from(files):
 def test_a_vocabulary_that_is_taken_from_a_run_has_its_own_size(suggested):
     assert "text.vocabulary.size" not in suggested(100, {"text": {"codec": "runs/a"}})
     assert "text.vocabulary.size" in suggested(100, {"text": {"codec": ""}})
+
+
+def test_a_vocabulary_that_is_taken_decides_what_can_be_tied(suggested, tmp_path):
+    for joint, tie in ((True, "all"), (False, "output")):
+        toy = corpora.CORPORA["toy-de-en"](train=30, valid=5, test=5)
+        settings = data.Settings(vocabulary=text.Words(min_count=1), joint=joint)
+        codec = data.prepare(toy, settings, tmp_path, name="toy").folder
+        assert suggested(100, {"text": {"codec": str(codec)}})["model.tie"] == tie
 
 
 def test_counting_ends_where_it_changes_nothing(monkeypatch, files):

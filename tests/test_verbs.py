@@ -29,6 +29,7 @@ from augless import (
     runs,
     training,
 )
+from augless.recipes import following
 from support import augless, on_a_terminal
 
 SMALL = (
@@ -127,6 +128,25 @@ def test_sampling_is_a_search_like_any_other(place, run):
     assert run(*arguments[:-1], "search.seed=4", cwd=place).stdout != first.stdout
 
 
+def test_a_search_of_the_runs_own_kind_has_its_own_values(place, run):
+    saved = {"search.size": 2, "search.length_penalty": 0.3}
+    opened = runs.Run.open(place / "run")
+    opened.recipe = opened.recipe | saved
+    given = following.generation_of(opened, ["search=beam", "search.size=4"]).search
+    assert (given.size, given.length_penalty) == (4, 0.3)
+    other = following.generation_of(opened, ["search=sampling"]).search
+    assert isinstance(other, decoding.Sampling)
+
+
+def test_nothing_is_claimed_of_runs_that_answer_all_lines_alike(place, run):
+    sources = ("--source", "test.de", "-r", "test.en", "-m", "bits-per-token")
+    runs_of = ("--run", "a=run,run", "--run", "b=run,run")
+    done = run("score", *runs_of, *sources, cwd=place)
+    assert done.returncode == 0, done.stderr
+    assert "nothing is claimed: a (run): 10" in done.stderr
+    assert "nothing is claimed: b (run)" in done.stderr
+
+
 def test_perplexity_comes_from_a_run(place):
     done = run("score", "--run", "run", "--source", "test.de", "-r", "test.en", "--json", cwd=place)
     assert done.returncode == 0, done.stderr
@@ -180,6 +200,8 @@ CHECKS = [
     (("train", "toy-de-en", "terms.2.scale=3"), 2, "'2' is not a place in a list of 1"),
     (("train", "toy-de-en", *SMALL, "seed=2", "--run", "run"), 4, "seed was 1 and is now 2"),
     (("train", "toy-de-en", *SMALL, "corpus.seed=2", "--run", "run"), 4, "corpus was"),
+    (("train", "toy-de-en", *SMALL, "text.codec=run"), 2, "text.vocabulary.size: tokens and voc"),
+    (("prepare", "toy-de-en", "text.joint=false", "text.codec=run"), 2, "either text.joint or"),
     (("list", "modles"), 2, "there is no kind or choice 'modles'"),
     (("train", "toy-de-en", "--device", "tpu"), 2, "tpu"),
     (("frobnicate",), 2, "No such command"),
@@ -510,8 +532,11 @@ def test_one_run_starts_from_another(place, run):
     assert json.loads(done.stdout)["best"]["scores"]["loss"] == pytest.approx(before)
     other = [one.replace("train=120", "train=119") for one in SMALL]
     done = run("train", "toy-de-en", *other, *wd, "--run", "new", cwd=place)
-    assert done.returncode == 2 and "vocabulary" in done.stderr
+    assert done.returncode == 2 and "text.codec=run" in done.stderr
     assert not (place / "new").exists()
+    own = [one for one in other if not one.startswith("text.")]
+    done = run("train", "toy-de-en", *own, *wd, "text.codec=run", "--run", "new", cwd=place)
+    assert done.returncode == 0, done.stderr
 
 
 def test_a_model_is_chosen_by_any_metric_of_its_loss(tmp_path, run):

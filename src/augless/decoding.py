@@ -386,7 +386,9 @@ class Writer:
         """Write one answer to each line; `texts` gives all that a search finds."""
         if knobs:
             named = ", ".join(f"{name}={value!r}" for name, value in knobs.items())
-            raise TypeError(f"knobs belong to a search, such as decoding.Beam({named})")
+            changed = f"dataclasses.replace(writer.search, {named})"
+            verb = "texts" if "n_best" in knobs else "generate"
+            raise TypeError(f"knobs belong to the search: writer.{verb}(lines, {changed})")
         if (count := getattr(search or self.search, "n_best", 1)) > 1:
             raise ValueError(
                 f"generate writes one answer to each line, and the search gives {count} (n_best): "

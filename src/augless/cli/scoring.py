@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 Systems = Mapping[str, Sequence[str]]
 """name -> its files or runs, one for each seed"""
 _METRICS = options.completing("metrics", "METRICS")
+_LOOKED_AT = 200  # lines that a run writes, to see whether they vary
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,7 +124,13 @@ def score(
         name: {system: [scored(one, p) for p in places] for system, places in systems.items()}
         for name, one in chosen.items()
     }
-    faults = _faults(systems if hypotheses else {}, read, streams, sources)
+    faults: tuple[list[str], list[str]] = [], []
+    if hypotheses:
+        faults = _faults(systems, read, streams, sources)
+    elif sources and len(systems) > 1:  # a run alone is compared with nothing
+        few = slice(None, None, max(1, len(sources) // _LOOKED_AT))
+        written = functools.partial(_written, sources[few])
+        faults = _faults(systems, written, [stream[few] for stream in streams], sources[few])
     results = {name: _result(name, of, baseline, *faults) for name, of in scores.items()}
     plain = {name: one.plain() for name, one in results.items()}
     terminal.result(as_json, plain, lambda: "\n\n".join(map(_table, results, results.values())))
@@ -163,6 +170,13 @@ def _of_run(
     if isinstance(metric, metrics.Perplexity):  # comparable over one vocabulary only
         metric = dataclasses.replace(metric, vocabulary=vocabulary)
     return metrics.score(metric, nats=nats, tokens=tokens)
+
+
+def _written(sources: list[str], place: str) -> list[str]:
+    """Return what a run writes: a loss alone does not show that it answers all lines alike."""
+    from augless.recipes import following
+
+    return [texts[0].text for texts in following.writer(place, "cpu").texts(sources)]
 
 
 def _faults(
@@ -246,7 +260,7 @@ def _table(name: str, result: Result) -> str:
     compared = any(one.comparison for one in systems.values())
     small = max(one.mean for one in systems.values()) <= 1
     digits = 4 if small and metrics.METRICS[name].largest != 100 else 2
-    head = ["system", name, "sd" if any(one.sd for one in systems.values()) else "95 %"]
+    head = ["system", name, "sd" if any(one.sd is not None for one in systems.values()) else "95 %"]
     if compared:
         head += [f"- {result.baseline}", "95 % interval", "p", "p (Holm)"]
         head += ["minimum detectable effect", ""]

@@ -52,7 +52,7 @@ class Tokens:
         """Put vectors back into rows, filled up with zeros, (n, D) -> (B, L, D)."""
         places = self.mask.flatten().nonzero()[:, 0]
         rows = values.new_zeros(self.mask.numel(), values.shape[1]).index_copy(0, places, values)
-        return rows.view(*self.mask.shape, -1)
+        return rows.view(*self.mask.shape, values.shape[1])
 
     def per_sentence(self, values: Tensor, per: Per) -> Tensor:
         """Sum or average over each sentence, (n,) -> (B,)."""

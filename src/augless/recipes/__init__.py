@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from augless.recipes import suggesting
-from augless.recipes.preparing import Preparation, preparation
+from augless.recipes.preparing import Preparation, check_codec, preparation
 from augless.recipes.reading import BadRecipe, Resolved, hint, read, shipped
 
 if TYPE_CHECKING:  # brings torch, which preparing does without
@@ -25,4 +25,6 @@ def load(recipe: str, overrides: Sequence[str] = ()) -> Resolved[Recipe]:
     """Read a recipe, a file or the name of a shipped one, and apply key=value overrides."""
     from augless.recipes.recipe import Recipe
 
-    return read(Recipe, recipe, overrides, (), suggesting.suggestions)
+    resolved = read(Recipe, recipe, overrides, (), suggesting.suggestions)
+    check_codec(resolved)
+    return resolved

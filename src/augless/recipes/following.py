@@ -304,7 +304,10 @@ def _begin(model: models.Model, start: Path, prepared: data.Prepared) -> None:
     run = runs.Run.open(start)
     for side, ours, theirs in zip(data.SIDES, prepared.codecs, run.codecs, strict=True):
         if ours.fingerprint != theirs.fingerprint:
-            raise BadRecipe(f"training.start: the {side} vocabulary of {start} is another one")
+            raise BadRecipe(
+                f"training.start: the {side} vocabulary of {start} is another one\n"
+                f"take it for this corpus too: text.codec={start}"
+            )
     try:
         training.set_weights(model, run.best().tensors["model"])
     except runs.BadRun as error:
@@ -362,7 +365,10 @@ def generation_of(run: runs.Run, overrides: Sequence[str] = ()) -> Generation:
         resolve(Generation, "", saved, {})
     except BadRecipe as error:
         raise runs.BadRun(f"{run.folder} holds a recipe of another version: {error}") from None
-    return resolve(Generation, "", override(saved, overrides)[0], {}).recipe
+    # The search that it has, by name, is that one with its values, not with the defaults.
+    same = f"search={run.recipe.get('search.name')}"
+    given = [one for one in overrides if one != same]
+    return resolve(Generation, "", override(saved, given)[0], {}).recipe
 
 
 def writer(

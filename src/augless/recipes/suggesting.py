@@ -12,10 +12,12 @@ import math
 import statistics
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
-from augless import corpora, knobs
+from augless import corpora, data, knobs
 from augless.recipes.reading import Suggestion
+from augless.text import Codec
 
 COUNTED_PAIRS = 200_000
 """pairs that are counted at most: beyond, everything is suggested as for so many"""
@@ -87,6 +89,15 @@ _sizes: dict[tuple[corpora.Corpus, tuple[Any, ...]], Size] = {}
 AUTO = "auto"
 
 
+def _is_joint(folder: object) -> bool:
+    """Tell whether both sides of a run or prepared corpus have one vocabulary."""
+    try:
+        source, target = (Codec.load(Path(str(folder)) / side) for side in data.SIDES)
+    except (OSError, ValueError):  # whoever takes them says what is wrong
+        return True
+    return source.vocabulary == target.vocabulary
+
+
 def _is_open(values: Mapping[str, Any], key: str) -> bool:
     """Tell whether what can be suggested is not given."""
     *path, last = key.split(".")
@@ -110,8 +121,9 @@ def _suggested(values: Mapping[str, Any], size: Size) -> Iterator[tuple[str, Any
     pairs, by_size = max(1, size.pairs), f"for {size}"
     settings = {k: v for k, v in _table(values.get("training")).items() if v != AUTO}
     text = _table(values.get("text"))
-    joint = text.get("joint", True)
-    if not text.get("codec"):  # which has a vocabulary of its own
+    codec = text.get("codec")
+    joint = _is_joint(codec) if codec else text.get("joint", True)
+    if not codec:  # which has a vocabulary of its own
         subwords = _rounded(22 * size.words**0.4, 300, 16_000)
         yield "text.vocabulary.size", subwords, f"for {size.words:,} words{size.more}"
     dropout = _by_size(pairs, (5_000, 0.5), (20_000, 0.4), (100_000, 0.3), rest=0.2)

@@ -285,6 +285,11 @@ def _weak(study: Study, where: str) -> Iterator[str]:
             if share is not None and share < cautions.WEAK:
                 makes = f"Term {place} of {row.method} makes only {share:.2%} of the gradient"
                 yield f"{makes}{where}: it is hardly trained."
+        if row.treatment.idle:
+            yield (
+                f"{row.method} has weighed nothing{where}, so it is no control: it begins after as "
+                "many samples as its `window` holds. Train longer, or give it a smaller window."
+            )
     shares = {row.method: row.treatment.clipped or 0.0 for row in study.rows if row.weighs}
     often = [method for method, share in shares.items() if share > cautions.OFTEN]
     if often:

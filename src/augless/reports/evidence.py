@@ -26,6 +26,8 @@ class Treatment:
     """effective sample size"""
     within: float | None = None
     """share of the weights' variance within batches"""
+    idle: bool = False
+    """whether it should shuffle weights, and its runs ended before it had enough of them"""
     shares: tuple[float | None, ...] = ()
     """of each term in the gradient norm"""
     clipped: float | None = None
@@ -272,8 +274,11 @@ def treatment_of(records: Sequence[trials.Record]) -> Treatment:
     def mean(read: Callable[[runs.TermLog], float | None]) -> float | None:
         return None if place is None else _mean(read(entry.term(place)) for entry in epochs)
 
+    spread = mean(lambda term: term.weight_spread)
+    shuffled = place is not None and records[0].terms[place].weighting.name == "shuffled"
     return Treatment(
-        spread=mean(lambda term: term.weight_spread),
+        spread=spread,
+        idle=shuffled and spread == 0,
         effective=mean(lambda term: term.effective_samples),
         within=mean(lambda term: term.weight_within_batches),
         shares=tuple(_mean(e.term(k).gradient_share for e in epochs) for k in range(terms)),

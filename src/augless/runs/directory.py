@@ -62,6 +62,10 @@ class Checkpoint:
     state: dict[str, Any]
     """what JSON can say"""
 
+    def __repr__(self) -> str:
+        groups = ", ".join(f"{len(group)} of {name}" for name, group in self.tensors.items())
+        return f"Checkpoint(step {self.step:,}, tensors: {groups})"
+
 
 class Run:
     """A run's directory."""

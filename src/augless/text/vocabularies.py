@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 from augless.contracts import UNK
-from augless.knobs import Knobs, Within
+from augless.knobs import Choices, Knobs, Within
 from augless.text import cleaning, tokenisation
 
 if TYPE_CHECKING:
@@ -224,4 +224,4 @@ class Words(Knobs):
         return Vocabulary(tuple(word + " " for _, word in known[:room]), merges=None)
 
 
-VOCABULARIES = {"subwords": Subwords, "words": Words}
+VOCABULARIES = Choices({"subwords": Subwords, "words": Words})

@@ -161,7 +161,9 @@ class Plan(Knobs):
                 f"name is {knobs.shown(self.name)}; it names a folder, so it may have no /, "
                 "nothing unprintable and no dot in front"
             )
-        if not self.seeds or len({*self.seeds}) < len(self.seeds):
+        if not self.seeds:
+            raise BadPlan("seeds is empty; give one or more, such as seeds=1,2,3")
+        if len({*self.seeds}) < len(self.seeds):
             raise BadPlan(f"seeds are {list(self.seeds)}; they must be different")
         if self.choose == _LOSS:
             object.__setattr__(self, "choose", LOSS)
@@ -259,6 +261,10 @@ class Plan(Knobs):
     def chooses_highest(self) -> bool:
         """Whether a combination with a higher score is the better one."""
         return self.choose != LOSS and metrics.higher_is_better(self.choose)
+
+    def ranked(self, score: float) -> float:
+        """Return what tuning compares: all scores that are too near 0 to say anything are one."""
+        return max(score, metrics.noise(self.choose))
 
     @property
     def chooses_by(self) -> str:

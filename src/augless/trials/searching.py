@@ -43,7 +43,7 @@ def points_of(plan: Plan, corpus: str, method: str, results: Results) -> list[Va
         drawn.append(_proposed(json.dumps([choices, plan.chooses_highest, place, blind, seen])))
         points.append({key: _value(space[key], value) for key, value in drawn[-1].items()})
         if len(scores) == len(points) - 1 and (attempt := results(points[-1])) is not None:
-            scores.append(attempt.score)
+            scores.append(None if attempt.score is None else plan.ranked(attempt.score))
     return points
 
 

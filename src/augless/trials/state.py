@@ -333,8 +333,8 @@ class State:
     def choice(self, corpus: str, method: str) -> Choice | None:
         """Return what was best on the validation set; None while that is not known.
 
-        Of equals the one with the lower loss wins, then the first. A combination whose run failed
-        is passed over.
+        Of equals, and of scores near 0, the one with the lower loss wins, then the first. A
+        combination whose run failed is passed over.
         """
         if (known := self._choices.get((corpus, method))) is not None:
             return known
@@ -346,7 +346,7 @@ class State:
 
         def rank(one: Attempt) -> tuple[float, float]:
             assert one.score is not None
-            return sign * one.score, math.inf if one.loss is None else one.loss
+            return sign * self.plan.ranked(one.score), math.inf if one.loss is None else one.loss
 
         best = min((one for one in tried if one.score is not None), key=rank, default=None)
         seeds = self.plan.seeds_of_tuning
