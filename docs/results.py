@@ -7,12 +7,12 @@ what they mean, and `results/order.txt` which plans are shown, one name a line.
 
 import re
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
 from augless import reports, trials
-from augless.reports import buckets, evidence, exports, pages, tables
+from augless.reports import buckets, charts, evidence, exports, figures, pages, tables
 
 ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "results"
@@ -25,16 +25,17 @@ brackets 95 % intervals. ▲ better, ▼ worse: p < 0.05. Of bits per token fewe
 
 Known = dict[str, evidence.Evidence]
 """metric -> a plan's runs, compared by it; the plan's own metric first"""
+Panels = Callable[[evidence.Study], list[charts.Panel]]
 
 
 def main(out: Path) -> None:
     """Write the page and its figures."""
-    figures = out / "results"
-    figures.mkdir(parents=True, exist_ok=True)
+    pictures = out / "results"
+    pictures.mkdir(parents=True, exist_ok=True)
     names = (RESULTS / "order.txt").read_text(encoding="utf-8").split()
     plans = {name: by_metric(gathered(name)) for name in names}
     parts = [read("summary"), glance(plans.values())]
-    parts += [part for name, known in plans.items() for part in section(name, known, figures)]
+    parts += [part for name, known in plans.items() for part in section(name, known, pictures)]
     (out / "results.md").write_text("\n".join([*parts, spent()]), encoding="utf-8")
 
 
@@ -56,7 +57,7 @@ def glance(plans: Iterable[Known]) -> str:
     return GLANCE + "\n".join(lines) + "\n"
 
 
-def section(name: str, known: Known, figures: Path) -> Iterator[str]:
+def section(name: str, known: Known, out: Path) -> Iterator[str]:
     """Yield what one plan asked, what came out by each metric, and the picture of it."""
     of_plan, *others = known.values()
     plan = of_plan.plan
@@ -64,33 +65,44 @@ def section(name: str, known: Known, figures: Path) -> Iterator[str]:
     with tempfile.TemporaryDirectory() as scratch:
         forest = reports.report(of_plan, scratch).with_name("forest.svg")
         if forest.exists():
-            (figures / f"{name}.svg").write_bytes(forest.read_bytes())
+            (out / f"{name}.svg").write_bytes(forest.read_bytes())
             several = f"of *{plan.primary}*, corpus by corpus"
             rows = several if len(plan.recipes) > 1 else "method by method"
             yield f"Difference from {plan.baseline} {rows}; dots are seeds, lines 95 % intervals:\n"
             yield f"![Forest plot](results/{name}.svg)\n"
-    yield from where(of_plan, name, figures)
+    yield from pictured(of_plan, name, out)
     yield exports.markdown(of_plan)
     for other in others:
         first, *_ = exports.markdown(other, further=False).split("\n### ")  # of all corpora
         yield first.replace("### ", f"### By {other.plan.metric}: ") + "\n"
 
 
-def where(of_plan: evidence.Evidence, name: str, figures: Path) -> Iterator[str]:
-    """Yield pictures of which sentences differ, if a plan asks more than one corpus."""
+def pictured(of_plan: evidence.Evidence, name: str, out: Path) -> Iterator[str]:
+    """Yield pictures of each corpus, if a plan asks more than one: which sentences, and when."""
     if len(of_plan.studies) < 2:
         return
-    yield "The same by length and by difficulty (plain's loss per token) of test sentences:\n"
-    yield "| | by length | by difficulty |\n|---|---|---|"
-    for study in of_plan.studies:
-        cells = [study.corpus]
-        for panel in buckets.quality(study):
-            if panel.title.startswith("Difference"):
-                file = f"{name}-{study.corpus}-{panel.title.split()[-1]}.svg"
-                (figures / file).write_text(pages.alone(panel), encoding="utf-8")
+    shown: list[tuple[str, list[str], Panels]] = [
+        (
+            "The same by length and by difficulty (plain's loss per token) of test sentences:",
+            ["by length", "by difficulty"],
+            lambda study: [p for p in buckets.quality(study) if p.title.startswith("Difference")],
+        ),
+        (
+            "On the validation set, after as many samples for all (mean over seeds):",
+            ["all of the training", "its second half"],
+            figures.learning,
+        ),
+    ]
+    for said, columns, panels in shown:
+        yield f"{said}\n\n| | {' | '.join(columns)} |\n|---{'|---' * len(columns)}|"
+        for study in of_plan.studies:
+            cells = [study.corpus]
+            for panel, column in zip(panels(study), columns, strict=False):  # short runs: one
+                file = f"{name}-{study.corpus}-{column.split()[-1]}.svg"
+                (out / file).write_text(pages.alone(panel), encoding="utf-8")
                 cells.append(f"![{panel.title}](results/{file})")
-        yield f"| {' | '.join(cells)} |"
-    yield ""
+            yield f"| {' | '.join(cells)} |"
+        yield ""
 
 
 def gathered(name: str) -> evidence.Evidence:
