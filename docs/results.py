@@ -25,7 +25,8 @@ brackets 95 % intervals. ▲ better, ▼ worse: p < 0.05. Of bits per token fewe
 
 Known = dict[str, evidence.Evidence]
 """metric -> a plan's runs, compared by it; the plan's own metric first"""
-Panels = Callable[[evidence.Study], list[charts.Panel]]
+Panels = Callable[[evidence.Study], dict[str, charts.Panel]]
+CURVES = ["all samples", "second half"]
 
 
 def main(out: Path) -> None:
@@ -85,22 +86,28 @@ def pictured(of_plan: evidence.Evidence, name: str, out: Path) -> Iterator[str]:
         (
             "The same by length and by difficulty (plain's loss per token) of test sentences:",
             ["by length", "by difficulty"],
-            lambda study: [p for p in buckets.quality(study) if p.title.startswith("Difference")],
+            lambda study: {
+                f"by {panel.title.split()[-1]}": panel
+                for panel in buckets.quality(study)
+                if panel.title.startswith("Difference")
+            },
         ),
         (
-            "On the validation set, after as many samples for all (mean over seeds):",
-            ["all of the training", "its second half"],
-            figures.learning,
+            "While training, mean over seeds:",
+            CURVES,
+            lambda study: dict(zip(CURVES, figures.learning(study), strict=False)),
         ),
     ]
     for said, columns, panels in shown:
         yield f"{said}\n\n| | {' | '.join(columns)} |\n|---{'|---' * len(columns)}|"
         for study in of_plan.studies:
-            cells = [study.corpus]
-            for panel, column in zip(panels(study), columns, strict=False):  # short runs: one
-                file = f"{name}-{study.corpus}-{column.split()[-1]}.svg"
-                (out / file).write_text(pages.alone(panel), encoding="utf-8")
-                cells.append(f"![{panel.title}](results/{file})")
+            cells, drawn = [study.corpus], panels(study)
+            for column in columns:
+                cells.append("")
+                if column in drawn:
+                    file = f"{name}-{study.corpus}-{column.split()[-1]}.svg"
+                    (out / file).write_text(pages.alone(drawn[column]), encoding="utf-8")
+                    cells[-1] = f"![{drawn[column].title}](results/{file})"
             yield f"| {' | '.join(cells)} |"
         yield ""
 

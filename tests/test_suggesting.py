@@ -184,6 +184,8 @@ def test_a_vocabulary_that_is_taken_decides_what_can_be_tied(suggested, tmp_path
         settings = data.Settings(vocabulary=text.Words(min_count=1), joint=joint)
         codec = data.prepare(toy, settings, tmp_path, name="toy").folder
         assert suggested(100, {"text": {"codec": str(codec)}})["model.tie"] == tie
+        gone = {"codec": str(tmp_path / "gone"), "joint": joint}
+        assert suggested(100, {"text": gone})["model.tie"] == tie
 
 
 def test_counting_ends_where_it_changes_nothing(monkeypatch, files):

@@ -778,23 +778,35 @@ def test_plans_that_do_not_exist_are_refused_with_a_hint(tmp_path):
         trials.Plan.load(str(tmp_path / "x.toml"))
 
 
-def test_a_command_line_has_the_last_word_on_what_corpora_say(tmp_path):
-    corpus = 'recipe = "toy-de-en", search.length_penalty = 0.6, training.epochs = 2'
+P = "search.length_penalty"
+BEAM = {"search.name": "beam", "search.length_penalty": 0.6, "search.size": 2}
+
+
+@pytest.mark.parametrize(
+    ("changes", "wanted"),
+    [
+        (["overrides.training.batch=4"], {**BEAM, "training.batch": 4, "model.hidden": 16}),
+        (["overrides.search.size=7"], {**BEAM, "search.size": 7}),
+        (["overrides.search=greedy"], {"search.name": "greedy", "training.epochs": 2}),
+        (["overrides.search=beam", "overrides.search.size=7"], {**BEAM, "search.size": 7, P: 1.0}),
+        (["overrides.search={size=3}"], {**BEAM, "search.size": 3}),
+        (["overrides.model.hidden=8"], {"model.hidden": 8, "model.embedding": 16}),
+        ([f"overrides.model.hidden={h}" for h in (8, 12)], {"model.hidden": 12}),
+        (
+            ["overrides.model.hidden=8", "overrides.model=lstm", "overrides.model.hidden=12"],
+            {"model.hidden": 12, "model.embedding": 256},
+        ),
+        ([f"overrides.{P}=0.1", f"recipes.x.{P}=0.9"], {P: 0.9}),
+    ],
+)
+def test_a_command_line_has_the_last_word_on_what_a_corpus_says(changes, wanted, tmp_path):
+    corpus = f'recipe = "toy-de-en", {P} = 0.6, training.epochs = 2'
     model = 'model = {name = "lstm", hidden = 16, embedding = 16}'
-    content = TINY.replace('["toy-de-en"]', f"{{x = {{{corpus}, {model}}}, y = {{{corpus}}}}}")
+    content = TINY.replace('["toy-de-en"]', f"{{x = {{{corpus}, {model}}}}}")
     (tmp_path / "tiny.toml").write_text(content)
-    changes = ["overrides.search=greedy", "overrides.model.hidden=8", "overrides.training.batch=4"]
     plan = trials.Plan.load(str(tmp_path / "tiny.toml"), changes)
-    for label in ("x", "y"):
-        values = graph.run(plan, label, "plain", 1, {}).resolved.values
-        assert (values["search.name"], values["model.hidden"]) == ("greedy", 8)
-        assert (values["training.epochs"], values["training.batch"]) == (2, 4)
-    assert plan.recipes["x"].overrides.keys() == {
-        "training.epochs",
-        "model",
-        "search",
-        "model.hidden",
-    }
+    values = graph.run(plan, "x", "plain", 1, {}).resolved.values
+    assert {key: values[key] for key in wanted} == wanted
     (tmp_path / "again.toml").write_text(plan.as_toml())
     assert trials.Plan.load(str(tmp_path / "again.toml")) == plan
 

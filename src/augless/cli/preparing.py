@@ -38,6 +38,8 @@ def prepare(
     corpus = resolved.recipe.corpus
     if download and not isinstance(corpus, corpora.Published):
         raise recipes.BadRecipe("--download is for public corpora; this one has nothing to fetch")
+    if idle := recipes.without_effect(resolved):
+        terminal.say(idle)
     with terminal.Progress() as progress:
         if isinstance(corpus, corpora.Published) and download:
             corpus.download(progress)

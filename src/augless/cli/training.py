@@ -50,6 +50,8 @@ def train(
 
     resolved = recipes.load(recipe, overrides or [])
     options.set_threads(threads)
+    if idle := recipes.without_effect(resolved):
+        terminal.say(idle)
     with terminal.Progress() as progress:
         if not as_json:
             terminal.print_recipe(resolved.origins, verbose=verbose)

@@ -12,19 +12,26 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from augless.recipes import suggesting
-from augless.recipes.preparing import Preparation, check_codec, preparation
+from augless.recipes.preparing import Preparation, preparation, without_effect
 from augless.recipes.reading import BadRecipe, Resolved, hint, read, shipped
 
 if TYPE_CHECKING:  # brings torch, which preparing does without
     from augless.recipes.recipe import Recipe
 
-__all__ = ["BadRecipe", "Preparation", "Resolved", "hint", "load", "preparation", "shipped"]
+__all__ = [
+    "BadRecipe",
+    "Preparation",
+    "Resolved",
+    "hint",
+    "load",
+    "preparation",
+    "shipped",
+    "without_effect",
+]
 
 
 def load(recipe: str, overrides: Sequence[str] = ()) -> Resolved[Recipe]:
     """Read a recipe, a file or the name of a shipped one, and apply key=value overrides."""
     from augless.recipes.recipe import Recipe
 
-    resolved = read(Recipe, recipe, overrides, (), suggesting.suggestions)
-    check_codec(resolved)
-    return resolved
+    return read(Recipe, recipe, overrides, (), suggesting.suggestions)

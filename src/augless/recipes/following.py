@@ -23,7 +23,7 @@ from augless import augmentation, corpora, data, decoding, metrics, models, runs
 from augless.corpora import Progress
 from augless.errors import Stopped
 from augless.recipes import boards, memory, needing
-from augless.recipes.reading import BadRecipe, Resolved, changed, nested, override, resolve
+from augless.recipes.reading import BadRecipe, Resolved, changed, nested, override, parted, resolve
 from augless.recipes.recipe import Generation, Recipe
 from augless.recipes.validating import validation
 
@@ -365,10 +365,11 @@ def generation_of(run: runs.Run, overrides: Sequence[str] = ()) -> Generation:
         resolve(Generation, "", saved, {})
     except BadRecipe as error:
         raise runs.BadRun(f"{run.folder} holds a recipe of another version: {error}") from None
-    # The search that it has, by name, is that one with its values, not with the defaults.
-    same = f"search={run.recipe.get('search.name')}"
-    given = [one for one in overrides if one != same]
-    return resolve(Generation, "", override(saved, given)[0], {}).recipe
+    named = [one for one in overrides if one.startswith("search=")]
+    if all(parted(one)[1] == run.recipe.get("search.name") for one in named):
+        # The search that it has, by name, is that one with its values, not with the defaults.
+        overrides = [one for one in overrides if one not in named]
+    return resolve(Generation, "", override(saved, overrides)[0], {}).recipe
 
 
 def writer(

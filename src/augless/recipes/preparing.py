@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from augless import corpora, data
 from augless.knobs import Among, Knobs
 from augless.recipes import suggesting
-from augless.recipes.reading import BadRecipe, Resolved, read
+from augless.recipes.reading import Resolved, read
 
 OTHERS = ("augment", "model", "terms", "training", "validation", "search", "seed")
 """the other keys of a recipe, which stay unread"""
@@ -26,22 +26,14 @@ class Preparation(Knobs):
 
 def preparation(recipe: str, overrides: Sequence[str] = ()) -> Resolved[Preparation]:
     """Read what a recipe says about its corpus, and leave the rest unread."""
-    resolved = read(Preparation, recipe, overrides, OTHERS, suggesting.suggestions)
-    check_codec(resolved)
-    return resolved
+    return read(Preparation, recipe, overrides, OTHERS, suggesting.suggestions)
 
 
-def check_codec(resolved: Resolved[Any]) -> None:
-    """Refuse to learn a vocabulary, or to cut words, in another way than a codec that is taken.
-
-    What a recipe says of that is what it does without one.
-    """
-    if resolved.recipe.text.codec is None:
-        return
-    for key, (_, by) in resolved.origins.items():
-        if by == "command line" and key.startswith(_OF_CODEC):
-            codec = resolved.recipe.text.codec
-            raise BadRecipe(
-                f"{key}: tokens and vocabularies are those of text.codec={codec}\n"
-                f"leave out either {key} or text.codec"
-            )
+def without_effect(resolved: Resolved[Any]) -> str:
+    """Say what was asked for and does nothing, because tokens and vocabularies are taken."""
+    codec, origins = resolved.recipe.text.codec, resolved.origins
+    asked = [key for key, (_, by) in origins.items() if by == "command line"]
+    idle = [key for key in asked if key.startswith(_OF_CODEC)]
+    if codec is None or not idle:
+        return ""
+    return f"{', '.join(idle)}: without effect, as text.codec={codec} has its own"

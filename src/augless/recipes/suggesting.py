@@ -89,12 +89,14 @@ _sizes: dict[tuple[corpora.Corpus, tuple[Any, ...]], Size] = {}
 AUTO = "auto"
 
 
-def _is_joint(folder: object) -> bool:
-    """Tell whether both sides of a run or prepared corpus have one vocabulary."""
+def _is_joint(codec: object, asked: bool) -> bool:
+    """Tell whether both sides have one vocabulary: as asked, or as those that are taken do."""
+    if not codec:
+        return asked
     try:
-        source, target = (Codec.load(Path(str(folder)) / side) for side in data.SIDES)
+        source, target = (Codec.load(Path(str(codec)) / side) for side in data.SIDES)
     except (OSError, ValueError):  # whoever takes them says what is wrong
-        return True
+        return asked
     return source.vocabulary == target.vocabulary
 
 
@@ -122,7 +124,7 @@ def _suggested(values: Mapping[str, Any], size: Size) -> Iterator[tuple[str, Any
     settings = {k: v for k, v in _table(values.get("training")).items() if v != AUTO}
     text = _table(values.get("text"))
     codec = text.get("codec")
-    joint = _is_joint(codec) if codec else text.get("joint", True)
+    joint = _is_joint(codec, text.get("joint", True))
     if not codec:  # which has a vocabulary of its own
         subwords = _rounded(22 * size.words**0.4, 300, 16_000)
         yield "text.vocabulary.size", subwords, f"for {size.words:,} words{size.more}"
