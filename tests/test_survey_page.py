@@ -13,6 +13,7 @@ import pytest
 from augless import survey
 from augless.survey import exports, pages
 from rated import PASSWORD, Served, answer_all, lines, made
+from support import until
 
 SIZES = {"desk": (1280, 900), "phone": (320, 640)}
 SECRET = "window.hacked=1;alert(1)"
@@ -104,6 +105,14 @@ class Visit:
 
     def __exit__(self, *_):
         self.context.close()
+
+    def until_kept(self, url):
+        """Wait until the browser has what the page stored: a page of its own sees it then."""
+        stored = "JSON.stringify(localStorage)"
+        other = self.context.new_page()
+        other.goto(url)
+        until(lambda: other.evaluate(stored) == self.page.evaluate(stored))
+        other.close()
 
     def until(self, what, text=None):
         """Wait until something is seen, with a text if one is given."""
@@ -513,6 +522,7 @@ def test_an_offline_page_goes_on_after_it_was_closed_and_gives_back_a_file(brows
         visit.until("#item-title", "4 of")
         visit.press("2", "2", "Enter")
         visit.until("#item-title", "5 of")
+        visit.until_kept(path.as_uri())
         visit.page.close()
         visit.open(path.as_uri())
         visit.until("#item-title", "5 of")

@@ -715,7 +715,7 @@ def test_the_paper_stands_beside_ours():
         ({"metrics": ["bleu", "crhf"]}, "loss; did you mean 'chrf'?"),
         ({"seeds": [1, 1]}, "seeds are [1, 1]; they must be different"),
         ({"seeds": ["a"]}, "seeds is ['a']; it must be several values, each a whole number"),
-        ({"seeds": []}, "seeds are []"),
+        ({"seeds": []}, "seeds is empty; give one or more"),
         ({"seeds": "1,²"}, "it must be several values, each a whole number"),
         ({"seeds": "1," + "9" * 5000}, "Exceeds the limit"),
         ({"recipes": ["a", "a"]}, "two of the same name"),

@@ -124,13 +124,7 @@ def score(
         name: {system: [scored(one, p) for p in places] for system, places in systems.items()}
         for name, one in chosen.items()
     }
-    faults: tuple[list[str], list[str]] = [], []
-    if hypotheses:
-        faults = _faults(systems, read, streams, sources)
-    elif sources and len(systems) > 1:  # a run alone is compared with nothing
-        few = slice(None, None, max(1, len(sources) // _LOOKED_AT))
-        written = functools.partial(_written, sources[few])
-        faults = _faults(systems, written, [stream[few] for stream in streams], sources[few])
+    faults = _faults(systems, None if run else read, streams, sources)
     results = {name: _result(name, of, baseline, *faults) for name, of in scores.items()}
     plain = {name: one.plain() for name, one in results.items()}
     terminal.result(as_json, plain, lambda: "\n\n".join(map(_table, results, results.values())))
@@ -172,21 +166,36 @@ def _of_run(
     return metrics.score(metric, nats=nats, tokens=tokens)
 
 
-def _written(sources: list[str], place: str) -> list[str]:
-    """Return what a run writes: a loss alone does not show that it answers all lines alike."""
+def _faults_of_runs(
+    systems: Systems, streams: list[list[str]], sources: list[str]
+) -> tuple[list[str], list[str]]:
+    """Say the same of what runs write: a loss alone does not show that they answer all alike."""
     from augless.recipes import following
 
-    return [texts[0].text for texts in following.writer(place, "cpu").texts(sources)]
+    few = slice(None, None, max(1, len(sources) // _LOOKED_AT))
+
+    def written(run: str) -> list[str]:
+        return [texts[0].text for texts in following.writer(run, "cpu").texts(sources[few])]
+
+    if len(systems) < 2:  # one alone is compared with nothing
+        return [], []
+    return _faults(systems, written, [stream[few] for stream in streams], sources[few])
 
 
 def _faults(
     systems: Systems,
-    read: Callable[[str], list[str]],
+    read: Callable[[str], list[str]] | None,
     streams: list[list[str]],
     sources: list[str] | None,
 ) -> tuple[list[str], list[str]]:
-    """Say which outputs are degenerate, and which have nothing to do with their references."""
+    """Say which outputs are degenerate, and which have nothing to do with their references.
+
+    Without `read`, what it would read is written by runs.
+    """
     from augless import metrics
+
+    if read is None:
+        return _faults_of_runs(systems, streams, sources or [])
 
     faults, unrelated = [], []
     references = streams[0] if streams else None

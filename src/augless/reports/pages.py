@@ -148,9 +148,9 @@ def _kept(evidence: Evidence, matched: Mapping[str, str]) -> str:
     for method, control in matched.items():
         for row, other in zip(evidence.rows(method), evidence.rows(control), strict=True):
             # One weight for all of a batch.
-            ours, theirs = row.treatment.within, other.treatment.within
-            if ours is not None and theirs is not None and theirs < FLAT:
-                shares.append(1 - ours)
+            flat = (other.treatment.within or 0.0) < FLAT and not other.treatment.idle
+            if row.treatment.within is not None and flat:
+                shares.append(1 - row.treatment.within)
     if not shares:
         return ""
     return f" It keeps what differs between batches: {max(shares):.0%} of the spread at most."

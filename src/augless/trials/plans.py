@@ -18,6 +18,7 @@ from augless import knobs, metrics, recipes
 from augless.knobs import LARGEST_SEED, Among, Knobs, Within
 from augless.recipes import reading
 from augless.trials.facts import LOSS, Values
+from augless.trials.overriding import Changes
 from augless.trials.spelling import key_of, literal
 
 Published = dict[str, dict[str, float]]
@@ -303,7 +304,7 @@ class Plan(Knobs):
                 content, scale = _scaled(content, less), "small"
             # Taken before a change: numbers that the plan quotes stay those of its own metric.
             quoted = str(content.get("metric", _METRIC))
-            given: dict[str, Values] = {}
+            changes = Changes()
             for one in overrides:
                 key, value = reading.parted(one, "seeds=[1]")
                 if (first := key.split(".")[0]) not in KEYS:
@@ -312,11 +313,12 @@ class Plan(Knobs):
                         f"if it is a recipe's, write {knobs.shown(f'overrides.{one}')}"
                     )
                 _assign(content, key, value)
-                _note(given, key, value)
+                changes.add(key, value)
             if scaled:
                 content["name"] = small_name(str(content.get("name", name)))
             made = parsed(name, content, scale, quoted)
-            told = {label: _told(label, base, given) for label, base in made.recipes.items()}
+            said = {label: changes.over(label, b.overrides) for label, b in made.recipes.items()}
+            told = {label: replace(b, overrides=said[label]) for label, b in made.recipes.items()}
             return replace(made, recipes=told)
         except (knobs.BadKnob, recipes.BadRecipe) as error:
             raise BadPlan(str(error)) from None
@@ -404,35 +406,6 @@ def _assign(content: dict[str, Any], dotted: str, value: Any) -> None:
         raise BadPlan(f"{dotted} is a table; set a key of it")
     here.pop(rest, None)  # what is said last comes last
     here[rest] = value
-
-
-def _note(given: dict[str, Values], dotted: str, value: Any) -> None:
-    """Keep what a command line changes in recipes: of all corpora (""), or of one, by its label."""
-    first, *parts = dotted.split(".")
-    if first in ("overrides", "recipes"):
-        label = parts.pop(0) if first == "recipes" else ""
-        of_these = given.setdefault(label, {})
-        for key, one in reading.spread({".".join(parts): value}).items():
-            of_these.pop(key, None)  # what is said last comes last
-            of_these[key] = one
-
-
-def _told(label: str, base: Base, given: Mapping[str, Values]) -> Base:
-    """Let a command line that speaks of all corpora have the last word on what this one says.
-
-    Unless it speaks of this one too.
-    """
-    for_all, own = given.get("", {}), given.get(label, {})
-    if not any(_within(a, b) or _within(b, a) for a in for_all for b in base.overrides):
-        return base
-    said = {
-        key: v for key, v in base.overrides.items() if not any(_within(key, k) for k in for_all)
-    }
-    return replace(base, overrides={**said, **for_all, **own})
-
-
-def _within(key: str, other: str) -> bool:
-    return f"{key}.".startswith(f"{other}.")
 
 
 def _joined(table: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
