@@ -114,6 +114,10 @@ OBJECTIVES = {
     "averaged": [term(weighting="averaged", of=polar.Linear())],
     "shuffled": [term(weighting="shuffled", of=polar.Linear(), window=20)],
     "falling": [dataclasses.replace(term(weighting="falling"), weighed_by="loss-per-token")],
+    "staged": [term(weighting="staged", first=polar.Falling(), after=20)],
+    "tokens": [
+        dataclasses.replace(term(weighting="exponential"), loss=losses.CrossEntropy(per="token"))
+    ],
 }
 
 

@@ -13,7 +13,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from augless import runs
+from augless import losses, runs, training
 from augless.cli import options
 from augless.cli import training as verb
 from augless.knobs import AtLeast, Within
@@ -251,7 +251,10 @@ def test_a_line_of_training_says_what_each_term_makes_of_the_gradient_and_what_w
     two = verb.line(replace(record, terms=(term, other)))
     assert "99.70% of the gradient" in two and "0.30% of the gradient" in two
     assert "75% of steps clipped" in two
+    tokens = [training.Term(loss=losses.CrossEntropy(per="token"))]
+    assert "per token, weight" in verb.line(record, tokens)
     one = verb.line(record)
+    assert "per sentence, weight" in one
     assert "of the gradient" not in one and "75% of steps clipped" in one
     unknown = verb.line(replace(record, terms=(replace(term, gradient_share=None),) * 2))
     assert "of the gradient" not in unknown

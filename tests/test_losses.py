@@ -263,8 +263,8 @@ def test_every_knob_says_what_it_means(kind):
     [
         (
             "cross-entropy",
-            {"per": "token"},
-            "per is 'token'; it must be one of sentence-sum,",
+            {"per": "word"},
+            "per is 'word'; it must be one of sentence-sum,",
         ),
         ("cross-entropy", {"smoothing": 1.5}, "smoothing is 1.5; it must be a number, from 0 to 1"),
         ("euclidean", {"temperature": 0.0}, "temperature is 0.0; it must be a number, from 1e-06"),
@@ -368,6 +368,7 @@ def test_only_sums_over_tokens_grow_with_the_sentence():
     assert {name for name, yes in grows.items() if yes} == {"cross-entropy", "r-drop"}
     assert not losses.CrossEntropy(per="sentence-mean").grows
     assert not losses.RDrop(per="sentence-mean").grows
+    assert losses.CrossEntropy(per="token").grows, "a sum over samples is one over tokens"
 
 
 @pytest.mark.parametrize("name", ["euclidean", "wasserstein"])
@@ -437,6 +438,25 @@ def test_cross_entropy_is_that_of_torch(per, smoothing, bias):
     weights = torch.arange(1.0, 5, dtype=torch.float64)
     for values in (fused, plain, named):
         close(gradients(weights @ values, output), gradients(weights @ expected, output))
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+def test_tokens_can_be_samples(smoothing):
+    output, batch = example()
+    target = batch.target.masked_fill(~batch.target_mask, -100)
+    expected = functional.cross_entropy(
+        output.logits.mT, target, reduction="none", label_smoothing=smoothing
+    )[batch.target_mask]
+    loss = losses.CrossEntropy(per="token", smoothing=smoothing)
+    by_hand = losses.cross_entropy_of_logits(
+        output.logits, batch.target, batch.target_mask, per="token", smoothing=smoothing
+    )
+    close([loss(output, batch), by_hand], [expected] * 2)
+    both = [output, dataclasses.replace(output, hidden=output.hidden * 0.5)]
+    apart, sums = losses.RDrop(per="token")(both, batch), losses.RDrop()(both, batch)
+    assert loss.by_token and not losses.CrossEntropy().by_token
+    owner = batch.target_mask.nonzero()[:, 0]
+    close([torch.zeros_like(sums).index_add(0, owner, apart)], [sums])
 
 
 # Soft predictions
@@ -695,8 +715,9 @@ def test_tokens_move_to_the_front_of_their_rows_and_back():
         [0, 0],
         [6, 0],
     ]
-    assert tokens.per_sentence(tokens.gather(values), "sentence-sum").tolist() == [3, 0, 6]
-    assert tokens.per_sentence(tokens.gather(values), "sentence-mean").tolist() == [1.5, 0, 6]
+    assert tokens.per("sentence-sum", tokens.gather(values)).tolist() == [3, 0, 6]
+    assert tokens.per("sentence-mean", tokens.gather(values)).tolist() == [1.5, 0, 6]
+    assert tokens.per("token", tokens.gather(values)).tolist() == [1, 2, 6]
     narrow = losses.reading.Tokens.of(torch.tensor([[True], [False], [True]]))
     assert narrow.index.tolist() == narrow.sentence.tolist() == [0, 2]
     for shape in ((2, 0), (0, 3), (0, 0)):

@@ -722,6 +722,73 @@ def test_the_weights_that_an_objective_tells_are_those_that_it_gives(name, norma
         objective.step()
 
 
+def staged(**knobs):
+    parts = {"first": polar.Falling(normalise="running-mean"), "then": polar.Linear()}
+    return polar.Staged(**parts | {"after": 100} | knobs)
+
+
+def test_staged_weights_change_after_so_many_samples():
+    objective = polar.Objective(staged(after=150), None, memory=1.0)
+    mean = losses(50).mean().item()
+    own = polar.Falling()(losses(50), mean)
+    ones = torch.ones(50)  # until the mean loss is known, and then the mean weight
+    for weights in [ones, ones, own / own.mean(), polar.Linear()(losses(50), mean)]:
+        objective.per_sample(losses(50).requires_grad_())
+        torch.testing.assert_close(objective.weights, weights.double())
+        objective.step()
+    assert objective.samples == 200
+
+
+@pytest.mark.parametrize("control", [None, "shuffled", "averaged", "matched"])
+def test_what_is_staged_goes_on_where_it_stopped(control):
+    knobs = {"window": 20} if control == "shuffled" else {}
+    weighting = polar.WEIGHTINGS[control](of=staged(), **knobs) if control else staged()
+    whole, first = (polar.Objective(weighting, None) for _ in range(2))
+    for step in range(8):
+        for objective in {whole, first}:
+            objective.per_sample(losses(20, seed=step).requires_grad_())
+            objective.step()
+        assert torch.equal(whole.weights, first.weights), step
+        stopped = first.state_dict()
+        assert stopped["samples"] == 20 * (step + 1)
+        first = polar.Objective(weighting, None)
+        first.load_state_dict(stopped)
+    assert (whole.weights != 1).any()
+    with pytest.raises(ValueError, match="number of samples"):
+        first.load_state_dict(stopped | {"samples": -1})
+    with pytest.raises(ValueError, match="other keys than"):
+        first.load_state_dict({k: v for k, v in stopped.items() if k != "samples"})
+
+
+def test_a_control_of_what_is_staged_gives_no_weights_of_the_stage_before():
+    weighting = polar.Shuffled(
+        of=polar.Staged(first=polar.Constant(value=5.0), then=polar.Constant(value=2.0), after=60),
+        window=20,
+    )
+    objective, seen = polar.Objective(weighting, None), []
+    for step in range(6):
+        objective.per_sample(losses(20, seed=step).requires_grad_())
+        seen.append(objective.weights.unique().tolist())
+        objective.step()
+    assert seen == [[1], [5], [5], [1], [2], [2]]
+
+
+def test_what_staged_clips_and_normalises_it_does_in_both_stages():
+    one = staged(clip=(1.1, 3.0), normalise="running-mean")
+    first, then = (one.of_stage(stage) for stage in (0, 1))
+    assert first.clip == then.clip == (1.1, 3.0) and first.normalised and then.normalised
+    narrow = polar.Staged(then=polar.Exponential(clip=(0.5, 2.0)), clip=(1.0, 9.0))
+    assert narrow.of_stage(1).clip == (1.0, 2.0)
+    weights = narrow(losses(), 0.7)
+    assert weights.min() >= 1 and weights.max() <= 2
+
+
+@pytest.mark.parametrize("part", [polar.Staged(), polar.Matched()])
+def test_a_stage_is_no_control_and_not_staged(part):
+    with pytest.raises(ValueError, match="a control may be `of` staged"):
+        polar.Staged(then=part)
+
+
 def test_until_they_are_known_weights_are_ones_of_the_losses_own_precision():
     for dtype, expected in ((torch.float16, torch.float32), (torch.float64, torch.float64)):
         objective = polar.Objective(polar.Exponential(), None)

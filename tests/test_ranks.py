@@ -7,13 +7,19 @@ import pytest
 import torch
 from torch import multiprocessing
 
-from augless import data, models, ranks, runs, training
+from augless import data, losses, models, polar, ranks, runs, training
 from small_runs import SMALL, VOCABULARY, digits, new_run, term
 
 PAIRS = digits(41, weight=np.linspace(0.5, 1.5, 41))  # the last batch of nine has five pairs
 OBJECTIVES = {
     "law": [term(weighting="uniform", normalise="running-mean")],
     "matched": [term(weighting="matched"), term("wasserstein", scale=0.3)],
+    "staged tokens": [
+        training.Term(
+            loss=losses.CrossEntropy(per="token"),
+            weighting=polar.Staged(first=polar.Falling(), after=150, normalise="running-mean"),
+        )
+    ],
 }
 
 

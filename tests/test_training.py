@@ -339,6 +339,48 @@ def test_a_weight_may_follow_from_the_loss_per_token(per):
     assert one.criterion.objectives[0].mean_loss == pytest.approx((total / tokens).mean().item())
 
 
+@pytest.mark.parametrize("per", ["sentence", "token"])
+def test_a_law_may_weigh_tokens(per):
+    law = polar.Exponential(unit="absolute", radius=2.0)
+    build = models.MODELS["lstm"](**SMALL["lstm"], dropout=0.0)
+    loss = losses.CrossEntropy(per="token")
+    term = training.Term(loss=loss, weighting=law)
+    one = trainer(build=build, terms=[term], precision="float64", per=per, clip=0)
+    before = {k: v.detach().clone() for k, v in one.parameters.items()}
+    batch = data.collate(PAIRS, np.arange(6))
+    values = loss(one.model(batch), batch)
+    length = (PAIRS.target.lengths + 1).mean()
+    mean = (law(values) * values).sum() / (6 if per == "sentence" else 6 * length)
+    gradients = torch.autograd.grad(mean, list(one.parameters.values()))
+    one.step(np.arange(6))
+    for (name, parameter), gradient in zip(one.parameters.items(), gradients, strict=True):
+        assert torch.allclose(parameter, before[name] - gradient, rtol=0, atol=1e-10), name
+    objective, recent = one.criterion.objectives[0], one.criterion.recent[0]
+    assert objective.mean_loss == pytest.approx(values.mean().item())
+    assert recent.samples == len(values) and recent.loss == pytest.approx(values.sum().item())
+
+
+def test_a_token_counts_as_much_as_its_pair():
+    law, loss = polar.Exponential(normalise="running-mean"), losses.CrossEntropy(per="token")
+    criterion = training.terms.Criterion([training.Term(loss=loss, weighting=law)], memory=100.0)
+    build = models.MODELS["lstm"](**SMALL["lstm"], dropout=0.0)
+    one = trainer(build=build, terms=[training.Term(loss=loss)])
+    weight = torch.tensor([1.0, 0.0, 0.5, 2.0])
+    batch = dataclasses.replace(data.collate(PAIRS, np.arange(4)), weight=weight)
+    values = loss(one.model(batch), batch)
+    counts = weight[batch.target_mask.nonzero()[:, 0]]
+    (total,) = criterion([one.model(batch)], batch)
+    assert torch.allclose(total, (counts * values).sum()), "weights are one before the first step"
+    criterion.step()
+    mean = (counts * values).sum() / counts.sum()
+    assert criterion.objectives[0].mean_loss == pytest.approx(mean.item(), rel=1e-5)
+
+
+def test_tokens_are_weighed_by_their_own_loss():
+    with pytest.raises(ValueError, match="leave weighed_by out"):
+        training.Term(loss=losses.CrossEntropy(per="token"), weighed_by="loss-per-token")
+
+
 @pytest.mark.parametrize("change", ["seed", "step", "draw"])
 def test_dropout_is_keyed_by_seed_and_step_and_draw(change):
     build = models.MODELS["lstm"](**SMALL["lstm"], dropout=0.5)

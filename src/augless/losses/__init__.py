@@ -2,7 +2,8 @@
 
 Functions on tensors come first. `LOSSES` lists the losses that recipes name; each is called as
 `loss(output, batch) -> (B,)` and is never reduced, because a sample's weight is a function of its
-own loss. `evaluate` computes several losses of one output in a single pass over the vocabulary. A
+own loss; with `per = "token"` the samples are the batch's n real tokens, (n,), row by row.
+`evaluate` computes several losses of one output in a single pass over the vocabulary. A
 loss that compares several forward passes says how many (`passes`); the others average over them.
 
     cross-entropy   -sum_t log p_t(y_t)                      y: the target sentence
@@ -116,12 +117,12 @@ def cross_entropy_of_logits(
     per: Per = "sentence-sum",
     smoothing: float = 0.0,
 ) -> Tensor:
-    """Measure -log p(target) per sentence, (B, T, V) logits, (B, T) target and mask -> (B,)."""
+    """Measure -log p(target), (B, T, V) logits, (B, T) target and mask -> (B,), or (n,) tokens."""
     _check_choice("per", per, get_args(Per))
     tokens = Tokens.of(mask)
     scores, words = at_least_float32(tokens.gather(logits)), tokens.gather(target)
     nll = functional.cross_entropy(scores, words, reduction="none", label_smoothing=smoothing)
-    return tokens.per_sentence(nll, per)
+    return tokens.per(per, nll)
 
 
 def cross_entropy(
@@ -210,6 +211,11 @@ class Loss(Knobs, ABC):
         return None
 
     @property
+    def by_token(self) -> bool:
+        """Tell whether its samples are tokens, not sentences."""
+        return False
+
+    @property
     def grows(self) -> bool:
         """Tell whether it is a sum over tokens, which grows with the sentence."""
         return False
@@ -220,26 +226,39 @@ class Loss(Knobs, ABC):
 
 
 @dataclass(frozen=True, kw_only=True)
-class CrossEntropy(Loss):
+class TokenLoss(Loss):
+    """A loss of each token, of which a sentence has the sum or the mean."""
+
+    per: Annotated[
+        Per, "a sentence's tokens are summed (paper), averaged, or samples of their own"
+    ] = "sentence-sum"
+
+    @property
+    def by_token(self) -> bool:
+        """Tell whether each token is a sample."""
+        return self.per == "token"
+
+    @property
+    def grows(self) -> bool:
+        """Tell whether tokens are summed, by it or by whoever sums over samples."""
+        return self.per != "sentence-mean"
+
+
+@dataclass(frozen=True, kw_only=True)
+class CrossEntropy(TokenLoss):
     """The negative log-likelihood of the target sentence, in nats."""
 
-    per: Annotated[Per, "a sentence's tokens are summed (paper) or averaged"] = "sentence-sum"
     smoothing: Annotated[
         float, "share of the target spread over the whole vocabulary", Within(0, 1)
     ] = 0.0
 
-    @property
-    def grows(self) -> bool:
-        """Tell whether tokens are summed."""
-        return self.per == "sentence-sum"
-
     def measure(self, *readings: Reading) -> Tensor:
-        """Compute the loss, (B,), from the tokens' likelihoods."""
+        """Compute the loss, (B,) or (n,), from the tokens' likelihoods."""
         (reading,) = readings
         nll = reading.nll
         if self.smoothing > 0:
             nll = nll.lerp(reading.uniform_nll(), self.smoothing)
-        return reading.tokens.per_sentence(nll, self.per)
+        return reading.tokens.per(self.per, nll)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -319,7 +338,7 @@ class Wasserstein(SoftLoss):
 
 
 @dataclass(frozen=True, kw_only=True)
-class RDrop(Loss):
+class RDrop(TokenLoss):
     """R-Drop: how far two passes, each with its own dropout, are from one another.
 
     Half the symmetric Kullback-Leibler divergence of their predictions, no target needed. Liang et
@@ -328,15 +347,8 @@ class RDrop(Loss):
 
     passes: ClassVar[int] = 2
 
-    per: Annotated[Per, "a sentence's tokens are summed or averaged"] = "sentence-sum"
-
-    @property
-    def grows(self) -> bool:
-        """Tell whether tokens are summed."""
-        return self.per == "sentence-sum"
-
     def measure(self, *readings: Reading) -> Tensor:
-        """Compute the loss, (B,), from the output layers of two passes."""
+        """Compute the loss, (B,) or (n,), from the output layers of two passes."""
         one, other = (reading.output for reading in readings)
         size = passes.chunk_rows(len(one.projection))
         chunks = zip(*(torch.split(x.hidden[0], size) for x in (one, other)), strict=True)
@@ -352,7 +364,7 @@ class RDrop(Loss):
             )
             for chunk in chunks
         ]
-        return readings[0].tokens.per_sentence(torch.cat(apart), self.per).clamp(min=0)
+        return readings[0].tokens.per(self.per, torch.cat(apart)).clamp(min=0)
 
 
 def _divergence(p: Tensor, q: Tensor, projection: Tensor, bias: Tensor | None) -> Tensor:

@@ -11,7 +11,7 @@ from torch.nn import functional
 
 from augless import contracts
 
-Per = Literal["sentence-sum", "sentence-mean"]
+Per = Literal["sentence-sum", "sentence-mean", "token"]
 Embeddings = Literal["detached", "trained"]
 
 # Choice: entries in a chunk of logits. 8 MB of float32 stay in the last-level cache between the
@@ -54,10 +54,12 @@ class Tokens:
         rows = values.new_zeros(self.mask.numel(), values.shape[1]).index_copy(0, places, values)
         return rows.view(*self.mask.shape, values.shape[1])
 
-    def per_sentence(self, values: Tensor, per: Per) -> Tensor:
-        """Sum or average over each sentence, (n,) -> (B,)."""
+    def per(self, unit: Per, values: Tensor) -> Tensor:
+        """Sum or average over each sentence, (n,) -> (B,), or leave each token as it is: (n,)."""
+        if unit == "token":
+            return values
         sums = values.new_zeros(len(self.mask)).index_add(0, self.sentence, values)
-        return sums if per == "sentence-sum" else sums / self.mask.sum(1).clamp(min=1)
+        return sums if unit == "sentence-sum" else sums / self.mask.sum(1).clamp(min=1)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,7 +13,7 @@ serves every radius. Derivations, errata and choices: docs/paper.md.
 from typing import Any
 
 from augless.knobs import Choices
-from augless.polar.controls import Averaged, Control, Falling, Matched, Shuffled
+from augless.polar.controls import Averaged, Control, Falling, Matched, Shuffled, Staged
 from augless.polar.neighbours import Neighbours, phi
 from augless.polar.objective import Objective
 from augless.polar.weightings import (
@@ -43,6 +43,7 @@ WEIGHTINGS: dict[str, type[Any]] = Choices(
         "point": Point,
         "empirical": Empirical,
         "falling": Falling,
+        "staged": Staged,
         "focal": Focal,
     }
 )
@@ -64,6 +65,7 @@ __all__ = [
     "Plain",
     "Point",
     "Shuffled",
+    "Staged",
     "Uniform",
     "Weighting",
     "phi",

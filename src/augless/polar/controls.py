@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
@@ -16,8 +16,10 @@ from augless.polar import tables
 from augless.polar.weightings import (
     Exponential,
     InUnits,
+    Plain,
     Unit,
     Weighting,
+    require,
 )
 
 
@@ -59,6 +61,57 @@ class Falling(InUnits):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Staged(Weighting):
+    """One weighting at first, another later: a law that sets in late. **Not the paper's.**
+
+    An `Objective` counts the samples, and forgets the mean weight when it changes from one to the
+    other. Called by itself it is the later one.
+    """
+
+    summary: ClassVar[str] = "{first} at first, then {then}: from {after:,} samples on"
+
+    first: Annotated[Weighting, "the weighting at first", Among("polar.WEIGHTINGS")] = field(
+        default_factory=Plain
+    )
+    then: Annotated[Weighting, "the weighting later", Among("polar.WEIGHTINGS")] = field(
+        default_factory=Exponential
+    )
+    after: Annotated[int, "samples before the later one sets in", Within(0, 10**12)] = 100_000
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        parts = (self.first, self.then)
+        simple = not any(isinstance(part, Staged | Control) for part in parts)
+        require(
+            simple, "first and then are no controls and not staged; a control may be `of` staged"
+        )
+
+    def __call__(self, losses: Tensor, scale: float | Tensor = 1.0) -> Tensor:
+        """Return the weights of the later one: (B,) -> (B,), detached."""
+        return self.of_stage(1)(losses, scale)
+
+    def evaluate(self, losses: Tensor, scale: float | Tensor = 1.0) -> tuple[Tensor, Tensor]:
+        """Return weights and transformed losses of the later one, (B,) each."""
+        return self.of_stage(1).evaluate(losses, scale)
+
+    def stage(self, samples: float) -> int:
+        """Return 0 at first, 1 later."""
+        return int(samples >= self.after)
+
+    def of_stage(self, stage: int) -> Weighting:
+        """Return the one whose turn it is, with the clip and the norm of both."""
+        one = self.then if stage else self.first
+        low, high = (min(max(level, self.clip[0]), self.clip[1]) for level in one.clip)
+        normalise = self.normalise if self.normalised else one.normalise
+        return replace(one, clip=(low, high), normalise=normalise)
+
+    @property
+    def needs_scale(self) -> bool:
+        """Tell whether one of them depends on the mean loss."""
+        return self.first.needs_scale or self.then.needs_scale
+
+
+@dataclass(frozen=True, kw_only=True)
 class Control(Weighting):
     """The weights of another weighting, given to samples regardless of their own loss.
 
@@ -81,6 +134,15 @@ class Control(Weighting):
     def shared(self, weights: Tensor, losses: Tensor) -> Tensor:
         """Return weights, or one for all of them, clipped, for each of the losses."""
         return weights.clamp(*self.clip).expand(losses.shape)
+
+    def stage(self, samples: float) -> int:
+        """Tell which stage the other weighting is in."""
+        return self.of.stage(samples)
+
+    def of_stage(self, stage: int) -> Weighting:
+        """Return the control of what the other weighting is in a stage."""
+        of = self.of.of_stage(stage)
+        return self if of is self.of else replace(self, of=of)
 
     @property
     def needs_scale(self) -> bool:

@@ -55,6 +55,10 @@ class Objective:
         self.weighting = weighting
         self.memory = memory
         self._ranks = ranks
+        self.samples = 0.0
+        """how many it has learnt from, which tells `staged` its stage"""
+        self._stage = weighting.stage(0.0)
+        self._now = weighting.of_stage(self._stage)
         self.mean_loss: float | None = None
         self.mean_weight: float | None = None
         self.weights: Tensor | None = None
@@ -85,11 +89,12 @@ class Objective:
         own, weights, values = self._evaluate(losses, counts, learning)
         if learning:
             self._remember(losses, counts, own)
-        if weights is None or (self.weighting.normalised and self.mean_weight is None):
+        normalised = self._now.normalised
+        if weights is None or (normalised and self.mean_weight is None):
             self.weights = torch.ones_like(losses.detach(), dtype=result_type(losses))
             return losses.to(result_type(losses))
         # A mean weight of 0 only if every weight was.
-        mean = (self.mean_weight if self.weighting.normalised else None) or 1.0
+        mean = (self.mean_weight if normalised else None) or 1.0
         self.weights = weights.detach() / mean
         return values / mean
 
@@ -109,6 +114,7 @@ class Objective:
             fresh = torch.cat([torch.zeros(0), *self._fresh]).double().cpu()
             self._window.turn([each.tolist() for each in ranks.gather(fresh)])
             self._fresh = []
+        self._count(self.samples + samples)
 
     @property
     def ranks(self) -> processes.Ranks:
@@ -116,9 +122,12 @@ class Objective:
         return self._ranks or processes.here()
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the two running means, and for `shuffled` its window; between optimiser steps."""
-        window = {} if self._window is None else {"window": self._window.state_dict()}
-        return {"mean_loss": self.mean_loss, "mean_weight": self.mean_weight, **window}
+        """Return the two running means, and what `shuffled` and `staged` need; between steps."""
+        state: dict[str, Any] = {"mean_loss": self.mean_loss, "mean_weight": self.mean_weight}
+        if self._window is not None:
+            state["window"] = self._window.state_dict()
+        staged = self.weighting.stage(0.0) != self.weighting.stage(math.inf)
+        return state | ({"samples": self.samples} if staged else {})
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on from `state_dict`."""
@@ -128,16 +137,29 @@ class Objective:
         means = state["mean_loss"], state["mean_weight"]
         if any(mean is not None and not _is_mean(mean) for mean in means):
             raise ValueError("a running mean is no finite number, at least 0")
+        if not _is_mean(samples := state.get("samples", 0.0)):
+            raise ValueError("the number of samples is no finite number, at least 0")
+        self._count(samples)
         self.mean_loss, self.mean_weight = means
         if self._window is not None:
             self._window.load_state_dict(state["window"])
         self._sums, self._fresh = None, []
 
+    def _count(self, samples: float) -> None:
+        """Know how many samples there were; in a new stage weights of the old one are forgotten."""
+        self.samples, stage = samples, self.weighting.stage(samples)
+        if stage == self._stage:
+            return
+        self._stage, self._now = stage, self.weighting.of_stage(stage)
+        self.mean_weight = None
+        if self._window is not None:
+            self._window.weights = []
+
     def _evaluate(
         self, losses: Tensor, counts: Tensor, learning: bool
     ) -> tuple[Tensor | None, Tensor | None, Tensor]:
         """Return weights to remember, weights to give, if known yet, and transformed losses."""
-        weighting = self.weighting
+        weighting = self._now
         if weighting.needs_scale and self.mean_loss is None:
             check_losses(losses)
             return None, None, losses
@@ -154,7 +176,7 @@ class Objective:
 
     def _given(self, own: Tensor, counts: Tensor) -> Tensor | None:
         """Return the weights that a control gives, or one for all samples; None if not known."""
-        if isinstance(self.weighting, Averaged):
+        if isinstance(self._now, Averaged):
             return None if self.mean_weight is None else torch.tensor(self.mean_weight)
         ranks = self.ranks
         if self._window is not None:

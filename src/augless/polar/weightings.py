@@ -83,6 +83,14 @@ class Weighting(Knobs):
         """Return the loss that counts as u = 1."""
         return 1.0
 
+    def stage(self, samples: float) -> int:
+        """Tell which of its stages an Objective is in after so many samples; most have one."""
+        return 0
+
+    def of_stage(self, stage: int) -> Weighting:
+        """Return what an Objective weighs by in a stage."""
+        return self
+
     @property
     def needs_scale(self) -> bool:
         """Tell whether the weights depend on the mean loss."""

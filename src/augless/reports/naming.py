@@ -38,8 +38,11 @@ def _described(evidence: Evidence, method: str) -> str:
         said.append(f"trained on made pairs too: {augmenter.name}, each with the weight {weight}")
     if (term := next((term for term in terms if term.weighs), None)) is not None:
         weights = weighting(term.weighting, stated.matches)
-        per_token = term.weighed_by == "loss-per-token"
-        said.append(f"{weights}, by its loss per token" if per_token else weights)
+        if term.weighed_by == "loss-per-token":
+            weights += ", by its loss per token"
+        elif term.loss.knobs.get("per") == "token":
+            weights += "; a sample is a token here"
+        said.append(weights)
     elif plain:
         said.append(f"ordinary training: {weighting(_PLAIN)}")
     elif not said:
@@ -69,11 +72,15 @@ def weighting(component: facts.Component, matches: str | None = None) -> str:
     from augless import polar  # brings torch
 
     knobs, strength = component.knobs, component.knobs.get("strength", 1.0)
+    after = knobs.get("after", 0)
     kind = polar.WEIGHTINGS.get(component.name, polar.Weighting)
     if not kind.summary:
         return f"weighs samples by {component.name}"
     return str(kind.summary).format(
         of=matches or knobs.get("of.name", "another weighting"),
         value=knobs.get("value", 1),
+        first=knobs.get("first.name", "plain"),
+        then=knobs.get("then.name", "exponential"),
+        after=after if isinstance(after, int | float) else 0,
         most=1 + strength if isinstance(strength, int | float) else 2,
     )

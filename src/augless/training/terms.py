@@ -39,6 +39,13 @@ class Term(Knobs):
     ] = "loss"
     scale: Annotated[float, "its factor in the objective", Within(0, 1e6)] = 1.0
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.loss.by_token and self.weighed_by != "loss":
+            raise ValueError(
+                'tokens (per = "token") are weighed by their own loss: leave weighed_by out'
+            )
+
 
 def _or(absent: float) -> pydantic.WrapValidator:
     """Read null, which stands for an infinity in a file."""
@@ -177,17 +184,19 @@ class Criterion:
     def __call__(self, outputs: Sequence[Output], batch: Batch) -> list[Tensor]:
         """Return each term's sum over samples of scale x weight x loss, not yet divided: ()."""
         measured = self._measured(outputs, batch)
-        lengths, sums = batch.target_mask.sum(1), []
+        sums, sentences = [], (batch.target_mask.sum(1), batch.weight)
+        owner = batch.target_mask.nonzero()[:, 0]  # of each token, in the order of losses
         for i, (term, objective) in enumerate(zip(self.terms, self.objectives, strict=True)):
-            mean = objective.mean_loss
+            mean, by_token = objective.mean_loss, term.loss.by_token
+            lengths, counts = (x[owner] if by_token else x for x in sentences)
             # With W' = w, the gradient of n W(L / n) is w(L / n) times that of L.
             size = lengths.clamp(min=1) if term.weighed_by == "loss-per-token" else 1
-            values = size * objective.per_sample(measured[i] / size, batch.weight)
-            sums.append(term.scale * (batch.weight.to(values) * values).sum())
+            values = size * objective.per_sample(measured[i] / size, counts)
+            sums.append(term.scale * (counts.to(values) * values).sum())
             assert objective.weights is not None  # set by the call
             weighed = (measured[i].detach() / size).to(work_type(measured[i]))
             relative = weighed / (mean or weighed.mean().clamp(min=1e-30))
-            tensors = objective.weights, lengths, batch.weight, relative
+            tensors = objective.weights, lengths, counts, relative
             self._pending[i].add(measured[i], *tensors)
         return sums
 
