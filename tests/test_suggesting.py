@@ -223,28 +223,36 @@ def test_two_vocabularies_cannot_share_all_tables(suggested):
     assert suggested(100, {"text": {"joint": False}})["model.tie"] == "output"
 
 
-def test_the_length_penalty_depends_on_lengths_and_on_the_number_of_pairs(tmp_path):
-    def penalty(sources, targets, **values):
+def test_what_is_suggested_depends_on_whether_lengths_go_together(tmp_path):
+    def said(sources, targets, **values):
         for side, lengths in (("de", sources), ("en", targets)):
             lines = "".join("a" * length + "\n" for length in lengths)
             (tmp_path / f"train.{side}").write_text(lines)
         corpus = {"name": "files", "path": str(tmp_path), "languages": ["de", "en"]}
         suggestions = suggesting.suggestions({"corpus": corpus, **values})
-        key = "search.length_penalty"
-        return {one.key: (one.value, one.reason) for one in suggestions}.get(key)
+        return {one.key: (one.value, one.reason) for one in suggestions}
+
+    def penalty(*sides, **values):
+        return said(*sides, **values).get("search.length_penalty")
 
     translation, dialogue = ([1, 2, 3, 9], [2, 4, 5, 20]), ([20, 40, 20, 40], [20, 20, 40, 40])
     many = tuple(lengths * 2_500 for lengths in translation)
     assert penalty(*translation)[0] == 1.0 and penalty(*many)[0] == 0.6
     assert penalty(*many)[1].endswith("pairs; lengths of both sides go together, correlation 1.00")
     value, reason = penalty(*dialogue)
-    assert value == 1.5 and "lengths of both sides do not go together" in reason
+    assert value == 2.0 and "lengths of both sides do not go together" in reason
     a_line_too_long = [*many[0], 20], [*many[1], 5_000]
     assert penalty(*a_line_too_long)[0] == 0.6, "one line does not decide"
     pasted = [*dialogue[0] * 500, 5_000], [*dialogue[1] * 500, 5_000]
-    assert penalty(*pasted)[0] == 1.5, "one line does not decide"
+    assert penalty(*pasted)[0] == 2.0, "one line does not decide"
     for nothing_to_tell in (([1, 2], [3, 3]), ([4], [4])):
         assert penalty(*nothing_to_tell)[0] == 1.0
-    assert penalty(*dialogue, search={"size": 3})[0] == 1.5
+    assert penalty(*dialogue, search={"size": 3})[0] == 2.0
     assert penalty(*dialogue, search={"name": "beam", "length_penalty": 0.2}) is None
     assert penalty(*dialogue, search="sampling") is None
+    asked, told = (said(*(side * 2_000 for side in one)) for one in (dialogue, translation))
+    size, smoothing = "text.vocabulary.size", "terms.0.loss.smoothing"
+    assert abs(2 * asked[size][0] - told[size][0]) <= 100, "half as many, in hundreds"
+    assert "do not go together" in asked[size][1]
+    assert (asked[smoothing][0], told[smoothing][0]) == (0.1, 0.2)
+    assert "do not go together" in asked[smoothing][1]

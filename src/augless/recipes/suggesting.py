@@ -125,9 +125,17 @@ def _suggested(values: Mapping[str, Any], size: Size) -> Iterator[tuple[str, Any
     text = _table(values.get("text"))
     codec = text.get("codec")
     joint = _is_joint(codec, text.get("joint", True))
+    # Answers are learnt better from half as many subwords, and get less short; what is suggested
+    # for them, and that translations need another length penalty, was chosen by validation sets
+    # (docs/log.md).
+    together = size.correlation > 0.5
+    lengths = f"lengths of both sides {'go' if together else 'do not go'} together"
+    lengths += f", correlation {size.correlation:.2f}"
+    by_kind = by_size if together else lengths
     if not codec:  # which has a vocabulary of its own
-        subwords = _rounded(22 * size.words**0.4, 300, 16_000)
-        yield "text.vocabulary.size", subwords, f"for {size.words:,} words{size.more}"
+        subwords = _rounded((22 if together else 11) * size.words**0.4, 300, 16_000)
+        why = f"for {size.words:,} words{size.more}"
+        yield "text.vocabulary.size", subwords, why if together else f"{why}; {lengths}"
     dropout = _by_size(pairs, (5_000, 0.5), (20_000, 0.4), (100_000, 0.3), rest=0.2)
     yield "model.dropout", dropout, by_size
     model = _table(values.get("model"))
@@ -142,7 +150,8 @@ def _suggested(values: Mapping[str, Any], size: Size) -> Iterator[tuple[str, Any
     # Gains more than any weighting, for nothing (docs/results.md).
     for place, term in enumerate(_terms(values)):
         if _table(_table(term).get("loss")).get("name", "cross-entropy") == "cross-entropy":
-            yield f"terms.{place}.loss.smoothing", _by_size(pairs, (20_000, 0.2), rest=0.1), by_size
+            smoothing = _by_size(pairs, (20_000, 0.2), rest=0.1) if together else 0.1
+            yield f"terms.{place}.loss.smoothing", smoothing, by_kind
     batch = settings.get("batch", _by_size(pairs, (2_000, 8), (20_000, 16), (100_000, 32), rest=64))
     epochs = settings.get("epochs", min(20, max(6, round(148 * pairs**-0.25))))
     yield "training.batch", batch, by_size
@@ -172,14 +181,10 @@ def _suggested(values: Mapping[str, Any], size: Size) -> Iterator[tuple[str, Any
         f"for {steps:,} steps" if counted else "for any number of steps",
     )
     yield "training.optimizer.schedule", "linear", "ends at 0, so that the last steps are small"
-    # Chosen by validation BLEU; in dialogue, where answers get too short, by their length
-    # (docs/log.md).
-    together = size.correlation > 0.5
-    lengths = f"lengths of both sides {'go' if together else 'do not go'} together"
     yield (
         "search.length_penalty",
-        _by_size(pairs, (10_000, 1.0), rest=0.6) if together else 1.5,
-        f"{f'{by_size}; ' * together}{lengths}, correlation {size.correlation:.2f}",
+        _by_size(pairs, (10_000, 1.0), rest=0.6) if together else 2.0,
+        f"{f'{by_size}; ' * together}{lengths}",
     )
 
 
