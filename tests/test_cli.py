@@ -13,7 +13,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from augless import losses, runs, training
+from augless import runs
 from augless.cli import options
 from augless.cli import training as verb
 from augless.knobs import AtLeast, Within
@@ -251,8 +251,8 @@ def test_a_line_of_training_says_what_each_term_makes_of_the_gradient_and_what_w
     two = verb.line(replace(record, terms=(term, other)))
     assert "99.70% of the gradient" in two and "0.30% of the gradient" in two
     assert "75% of steps clipped" in two
-    tokens = [training.Term(loss=losses.CrossEntropy(per="token"))]
-    assert "per token, weight" in verb.line(record, tokens)
+    tokens = replace(record, terms=(replace(term, sample="token"),))
+    assert "per token, weight" in verb.line(tokens)
     one = verb.line(record)
     assert "per sentence, weight" in one
     assert "of the gradient" not in one and "75% of steps clipped" in one

@@ -736,7 +736,7 @@ def test_staged_weights_change_after_so_many_samples():
         objective.per_sample(losses(50).requires_grad_())
         torch.testing.assert_close(objective.weights, weights.double())
         objective.step()
-    assert objective.samples == 200
+    assert objective.state_dict()["samples"] == 200
 
 
 @pytest.mark.parametrize("control", [None, "shuffled", "averaged", "matched"])
@@ -781,6 +781,17 @@ def test_what_staged_clips_and_normalises_it_does_in_both_stages():
     assert narrow.of_stage(1).clip == (1.0, 2.0)
     weights = narrow(losses(), 0.7)
     assert weights.min() >= 1 and weights.max() <= 2
+
+
+def test_neighbours_of_a_later_stage_are_read_at_the_start(tmp_path):
+    NEIGHBOURS.save(tmp_path / "n.json")
+    later = polar.Empirical(neighbours=str(tmp_path / "n.json"))
+    objective = polar.Objective(polar.Staged(then=later, after=50), None)
+    (tmp_path / "n.json").unlink()
+    for _ in range(2):
+        objective.per_sample(losses(50).requires_grad_())
+        objective.step()
+    assert (objective.per_sample(losses(50).requires_grad_()) > losses(50)).all()
 
 
 @pytest.mark.parametrize("part", [polar.Staged(), polar.Matched()])

@@ -875,6 +875,35 @@ def test_weight_curves_are_those_of_training(gathered):
     assert {*flat} == {matched.records[1].history[-1].terms[0].weight}
 
 
+def test_the_curve_of_what_is_staged_is_that_of_its_last_stage(gathered):
+    study = gathered.studies[0]
+    seen = study.row("linear").records[1].epochs[-1]
+
+    def curve(after, **more):
+        def staged(record):
+            recipe = {"terms.0.weighting.name": "staged", "terms.0.weighting.after": after, **more}
+            return dataclasses.replace(record, recipe=recipe)
+
+        return figures.weight_curve(with_records(study, "linear", staged).row("linear"), 0, 41)
+
+    assert seen.samples > 0
+    tokens = {"terms.0.loss.name": "cross-entropy", "terms.0.loss.per": "token"}
+    assert {*curve(seen.samples + 1)} == {1.0} and curve(seen.samples)[20] > 1.5
+    assert {*curve(seen.tokens + 1, **tokens)} == {1.0}
+
+
+def test_tokens_that_are_samples_are_no_other_loss(gathered):
+    first, *_ = gathered.studies[0].row("linear").records.values()
+
+    def one(**recipe):
+        said = {f"terms.0.loss.{key}": value for key, value in recipe.items()}
+        return [dataclasses.replace(first, recipe=first.recipe | said)]
+
+    plain = one(name="cross-entropy", per="sentence-sum")
+    assert not evidence._differ_elsewhere(one(name="cross-entropy", per="token"), plain)
+    assert evidence._differ_elsewhere(one(name="cross-entropy", per="sentence-mean"), plain)
+
+
 def test_a_curve_that_cannot_be_known_here_is_left_out(gathered):
     study = gathered.studies[0]
     recipe = {"terms.0.weighting.name": "a law of a later version"}

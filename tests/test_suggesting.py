@@ -256,3 +256,19 @@ def test_what_is_suggested_depends_on_whether_lengths_go_together(tmp_path):
     assert "do not go together" in asked[size][1]
     assert (asked[smoothing][0], told[smoothing][0]) == (0.1, 0.2)
     assert "do not go together" in asked[smoothing][1]
+
+
+def test_a_suggested_vocabulary_holds_all_characters(tmp_path):
+    signs = [chr(0x4E00 + k) for k in range(900)]
+    for side, turn in (("zh", 0), ("ja", 450)):
+        lines = [" ".join(signs[(k + turn) % 900 :][:3]) for k in range(900)]
+        (tmp_path / f"train.{side}").write_text("\n".join(lines) + "\n")
+        for split in ("valid", "test"):
+            (tmp_path / f"{split}.{side}").write_text("\n".join(lines[:5]) + "\n")
+    overrides = [f"corpus.path={tmp_path}", 'corpus.languages=["zh","ja"]']
+    resolved = recipes.load("files", overrides)
+    value, reason = resolved.origins["text.vocabulary.size"]
+    assert value == 1800 and str(reason) == "for 901 different characters"
+    recipe = resolved.recipe
+    prepared = data.prepare(recipe.corpus, recipe.text, tmp_path / "prepared", name="signs")
+    assert len(prepared.codecs[1].vocabulary) > 901

@@ -922,6 +922,11 @@ def test_a_control_is_of_the_kind_that_the_plan_says(kind):
     assert values["terms.0.weighting.name"] == kind
     assert values["terms.0.weighting.of.name"] == "exponential"
     assert values["terms.0.weighting.of.radius"] == 2.0
+    law = {"name": "staged", "first": {"name": "falling"}, "after": 7}
+    content["methods"]["law"] = {"terms": [{"weighting": law}]}
+    values = graph.run(plans.parsed("p", content), "toy-de-en", "control", 1, {}).resolved.values
+    assert values["terms.0.weighting.of.first.name"] == "falling"
+    assert values["terms.0.weighting.of.after"] == 7
     control["kind"] = "mached"
     with pytest.raises(trials.BadPlan, match="matched"):
         plans.parsed("p", content)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -61,7 +61,7 @@ def train(
             device=device,
             workers=workers,
             stop=stop,
-            on_record=lambda record: progress.say(line(record, resolved.recipe.terms)),
+            on_record=lambda record: progress.say(line(record)),
             progress=progress,
         )
         trained, finished = following.train(
@@ -96,13 +96,10 @@ def _said(trained: runs.Run, result: runs.Outcome, settings: training.Settings) 
     return "\n".join([*lines, str(trained.folder)])
 
 
-def line(record: runs.Logged, objective: Sequence[training.Term] = ()) -> str:
-    """Say what a training of an objective has just logged in one line."""
+def line(record: runs.Logged) -> str:
+    """Say what a training has just logged in one line."""
     where = f"epoch {record.epoch} step {record.step:,}"
-    samples = ["token" if term.loss.by_token else "sentence" for term in objective]
-    samples += ["sentence"] * len(record.terms)
-    logged = zip(record.terms, samples, strict=False)
-    terms = ", ".join(_term(term, sample, len(record.terms)) for term, sample in logged)
+    terms = ", ".join(_term(term, len(record.terms)) for term in record.terms)
     terms += f", {record.clipped:.0%} of steps clipped"
     if record.kind == "epoch":
         every = {"validation": record.scores, **record.watched}
@@ -118,7 +115,7 @@ def _scored(scores: Mapping[str, float | None]) -> str:
     return ", ".join(f"{name} {value:.4g}{units.get(name, '')}" for name, value in scores.items())
 
 
-def _term(term: runs.TermLog, sample: str, terms: int) -> str:
-    said = f"loss {term.loss:.4g} per {sample}, weight {term.weight:.3f}"
+def _term(term: runs.TermLog, terms: int) -> str:
+    said = f"loss {term.loss:.4g} per {term.sample}, weight {term.weight:.3f}"
     share = term.gradient_share
     return f"{said}, {share:.2%} of the gradient" if share is not None and terms > 1 else said

@@ -161,7 +161,7 @@ def evaluate(
     *,
     keep: float = 0.0,
 ) -> list[Tensor]:
-    """Compute several losses, (B,) each, in a single pass over the vocabulary.
+    """Compute several losses, (B,) or (n,) each, in a single pass over the vocabulary.
 
     `output` is one, or those of several forward passes of the same batch, each passed over once: a
     loss averages over them, or over as many groups as there are of the `passes` that it compares.
@@ -222,16 +222,19 @@ class Loss(Knobs, ABC):
 
     @abstractmethod
     def measure(self, *readings: Reading) -> Tensor:
-        """Compute the loss, (B,), from what a pass over the vocabulary found, `passes` of them."""
+        """Compute the loss, (B,), from what a pass over the vocabulary found, `passes` of them.
+
+        It is (n,) where each token is a sample.
+        """
 
 
 @dataclass(frozen=True, kw_only=True)
 class TokenLoss(Loss):
     """A loss of each token, of which a sentence has the sum or the mean."""
 
-    per: Annotated[
-        Per, "a sentence's tokens are summed (paper), averaged, or samples of their own"
-    ] = "sentence-sum"
+    per: Annotated[Per, "a sentence's tokens are summed, averaged, or samples of their own"] = (
+        "sentence-sum"
+    )
 
     @property
     def by_token(self) -> bool:

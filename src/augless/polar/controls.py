@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -64,8 +65,8 @@ class Falling(InUnits):
 class Staged(Weighting):
     """One weighting at first, another later: a law that sets in late. **Not the paper's.**
 
-    An `Objective` counts the samples, and forgets the mean weight when it changes from one to the
-    other. Called by itself it is the later one.
+    An `Objective` counts the samples, as much as their pairs weigh, and forgets the mean weight
+    when it changes from one to the other. Called by itself it is the later one.
     """
 
     summary: ClassVar[str] = "{first} at first, then {then}: from {after:,} samples on"
@@ -76,7 +77,9 @@ class Staged(Weighting):
     then: Annotated[Weighting, "the weighting later", Among("polar.WEIGHTINGS")] = field(
         default_factory=Exponential
     )
-    after: Annotated[int, "samples before the later one sets in", Within(0, 10**12)] = 100_000
+    after: Annotated[
+        int, "samples before the later one sets in: pairs, or tokens if they are", Within(0, 10**12)
+    ] = 100_000
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -85,6 +88,7 @@ class Staged(Weighting):
         require(
             simple, "first and then are no controls and not staged; a control may be `of` staged"
         )
+        _ = self._stages  # measured neighbours are read now, not when their turn comes
 
     def __call__(self, losses: Tensor, scale: float | Tensor = 1.0) -> Tensor:
         """Return the weights of the later one: (B,) -> (B,), detached."""
@@ -100,15 +104,21 @@ class Staged(Weighting):
 
     def of_stage(self, stage: int) -> Weighting:
         """Return the one whose turn it is, with the clip and the norm of both."""
-        one = self.then if stage else self.first
-        low, high = (min(max(level, self.clip[0]), self.clip[1]) for level in one.clip)
-        normalise = self.normalise if self.normalised else one.normalise
-        return replace(one, clip=(low, high), normalise=normalise)
+        return self._stages[stage]
+
+    @functools.cached_property
+    def _stages(self) -> tuple[Weighting, Weighting]:
+        def joined(one: Weighting) -> Weighting:
+            low, high = (min(max(level, self.clip[0]), self.clip[1]) for level in one.clip)
+            normalise = self.normalise if self.normalised else one.normalise
+            return replace(one, clip=(low, high), normalise=normalise)
+
+        return joined(self.first), joined(self.then)
 
     @property
     def needs_scale(self) -> bool:
-        """Tell whether one of them depends on the mean loss."""
-        return self.first.needs_scale or self.then.needs_scale
+        """Tell whether the later one depends on the mean loss."""
+        return self.then.needs_scale
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -189,7 +199,9 @@ class Shuffled(Control):
     summary: ClassVar[str] = "a control: the weights of {of}, given to other samples at random"
 
     window: Annotated[
-        int, "samples among which weights are shuffled, many batches of them", Within(1, 10**7)
+        int,
+        "samples among which weights are shuffled, many batches of them; of tokens ten times more",
+        Within(1, 10**7),
     ] = 1000
 
     def __call__(self, losses: Tensor, scale: float | Tensor = 1.0) -> Tensor:

@@ -20,7 +20,9 @@ LONG_PATIENCE = 32
 
 
 class Objective:
-    """A weighting with its two running means, for any PyTorch loop (`shuffled`: and its window).
+    """A weighting with its two running means, for any PyTorch loop.
+
+    `shuffled` has its window beside them, and `staged` the number of samples.
 
     Give it the optimiser and call it on unreduced losses; it returns what to call backward() on.
     The means move once per optimiser step, from sums over all micro-batches and all ranks, so
@@ -29,8 +31,9 @@ class Objective:
     the number of micro-batches; for batches of unequal sizes reduce `per_sample` yourself.
 
     Until a mean that the weighting needs is known, weights are one: that is the first step for the
-    mean loss, and one more for `normalise="running-mean"`. Losses without a gradient (validation)
-    leave the means alone. A copy of the optimiser does not move them: attach a new objective to it.
+    mean loss, and one more for `normalise="running-mean"`, which `staged` learns anew. Losses
+    without a gradient (validation) leave the means alone. A copy of the optimiser does not move
+    them: attach a new objective to it.
     """
 
     def __init__(
@@ -55,8 +58,7 @@ class Objective:
         self.weighting = weighting
         self.memory = memory
         self._ranks = ranks
-        self.samples = 0.0
-        """how many it has learnt from, which tells `staged` its stage"""
+        self._samples = 0.0  # that it has learnt from, kept for `staged` only
         self._stage = weighting.stage(0.0)
         self._now = weighting.of_stage(self._stage)
         self.mean_loss: float | None = None
@@ -114,7 +116,7 @@ class Objective:
             fresh = torch.cat([torch.zeros(0), *self._fresh]).double().cpu()
             self._window.turn([each.tolist() for each in ranks.gather(fresh)])
             self._fresh = []
-        self._count(self.samples + samples)
+        self._count(self._samples + samples)
 
     @property
     def ranks(self) -> processes.Ranks:
@@ -127,7 +129,7 @@ class Objective:
         if self._window is not None:
             state["window"] = self._window.state_dict()
         staged = self.weighting.stage(0.0) != self.weighting.stage(math.inf)
-        return state | ({"samples": self.samples} if staged else {})
+        return state | ({"samples": self._samples} if staged else {})
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on from `state_dict`."""
@@ -147,7 +149,7 @@ class Objective:
 
     def _count(self, samples: float) -> None:
         """Know how many samples there were; in a new stage weights of the old one are forgotten."""
-        self.samples, stage = samples, self.weighting.stage(samples)
+        self._samples, stage = samples, self.weighting.stage(samples)
         if stage == self._stage:
             return
         self._stage, self._now = stage, self.weighting.of_stage(stage)

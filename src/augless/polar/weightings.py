@@ -33,7 +33,8 @@ class Weighting(Knobs):
     falls: ClassVar[bool] = False
     """whether easy samples weigh more than hard ones"""
     summary: ClassVar[str] = ""
-    """what it does, as a report says it; {of}, {value} and {most}, the largest weight, are known"""
+    """what it does, as a report says it; known are {of}, {value}, {most} (the largest
+    weight), and {first}, {then} and {after} of `Staged`"""
 
     clip: Annotated[
         tuple[float, float], "bounds that every weight is clipped to", Within(0, math.inf)

@@ -32,24 +32,38 @@ class Size:
     """of both sides together, between spaces"""
     correlation: float = 1.0
     """of the lengths of both sides: near 1 in translation, near 0 in dialogue"""
+    characters: int = 0
+    """different ones, of both sides"""
 
     @staticmethod
     def of(corpus: corpora.Corpus) -> Size:
         """Count the training pairs and their words, and compare the lengths of both sides."""
-        words = 0
+        words, characters = 0, set[str]()
         lengths: tuple[list[float], list[float]] = ([], [])
         for pair in itertools.islice(corpus.pairs("train"), COUNTED_PAIRS):
             for side, line in zip(lengths, (pair.source, pair.target), strict=True):
                 words += line.count(" ") + 1
+                characters.update(line)
                 # In characters, as not all languages have spaces; of the logarithm, so that a few
                 # very long lines do not decide.
                 side.append(math.log1p(len(line)))
         vary = all(len(set(side)) > 1 for side in lengths)
         correlation = statistics.correlation(*lengths) if vary else 1.0
-        return Size(len(lengths[0]), words, correlation)
+        return Size(len(lengths[0]), words, correlation, len(characters))
 
     def __str__(self) -> str:
         return f"{self.pairs:,} training pairs{self.more}"
+
+    @property
+    def together(self) -> bool:
+        """Whether long sources have long targets: not in dialogue, where answers get too short."""
+        return self.correlation > 0.5
+
+    @property
+    def lengths(self) -> str:
+        """What is said of the lengths of both sides."""
+        go = "go" if self.together else "do not go"
+        return f"lengths of both sides {go} together, correlation {self.correlation:.2f}"
 
     @property
     def more(self) -> str:
@@ -125,17 +139,8 @@ def _suggested(values: Mapping[str, Any], size: Size) -> Iterator[tuple[str, Any
     text = _table(values.get("text"))
     codec = text.get("codec")
     joint = _is_joint(codec, text.get("joint", True))
-    # Answers are learnt better from half as many subwords, and get less short; what is suggested
-    # for them, and that translations need another length penalty, was chosen by validation sets
-    # (docs/log.md).
-    together = size.correlation > 0.5
-    lengths = f"lengths of both sides {'go' if together else 'do not go'} together"
-    lengths += f", correlation {size.correlation:.2f}"
-    by_kind = by_size if together else lengths
     if not codec:  # which has a vocabulary of its own
-        subwords = _rounded((22 if together else 11) * size.words**0.4, 300, 16_000)
-        why = f"for {size.words:,} words{size.more}"
-        yield "text.vocabulary.size", subwords, why if together else f"{why}; {lengths}"
+        yield "text.vocabulary.size", *_subwords(size)
     dropout = _by_size(pairs, (5_000, 0.5), (20_000, 0.4), (100_000, 0.3), rest=0.2)
     yield "model.dropout", dropout, by_size
     model = _table(values.get("model"))
@@ -150,8 +155,9 @@ def _suggested(values: Mapping[str, Any], size: Size) -> Iterator[tuple[str, Any
     # Gains more than any weighting, for nothing (docs/results.md).
     for place, term in enumerate(_terms(values)):
         if _table(_table(term).get("loss")).get("name", "cross-entropy") == "cross-entropy":
-            smoothing = _by_size(pairs, (20_000, 0.2), rest=0.1) if together else 0.1
-            yield f"terms.{place}.loss.smoothing", smoothing, by_kind
+            smoothing = _by_size(pairs, (20_000, 0.2), rest=0.1) if size.together else 0.1
+            why = by_size if size.together else size.lengths
+            yield f"terms.{place}.loss.smoothing", smoothing, why
     batch = settings.get("batch", _by_size(pairs, (2_000, 8), (20_000, 16), (100_000, 32), rest=64))
     epochs = settings.get("epochs", min(20, max(6, round(148 * pairs**-0.25))))
     yield "training.batch", batch, by_size
@@ -181,11 +187,20 @@ def _suggested(values: Mapping[str, Any], size: Size) -> Iterator[tuple[str, Any
         f"for {steps:,} steps" if counted else "for any number of steps",
     )
     yield "training.optimizer.schedule", "linear", "ends at 0, so that the last steps are small"
-    yield (
-        "search.length_penalty",
-        _by_size(pairs, (10_000, 1.0), rest=0.6) if together else 2.0,
-        f"{f'{by_size}; ' * together}{lengths}",
-    )
+    penalty = _by_size(pairs, (10_000, 1.0), rest=0.6) if size.together else 2.0
+    yield "search.length_penalty", penalty, f"{f'{by_size}; ' * size.together}{size.lengths}"
+
+
+def _subwords(size: Size) -> tuple[int, str]:
+    """Return how many subwords to learn, and why."""
+    # Answers are learnt better from half as many, and are less often too short (docs/log.md).
+    wanted = (22 if size.together else 11) * size.words**0.4
+    why = f"for {size.words:,} words{size.more}{f'; {size.lengths}' * (not size.together)}"
+    # A vocabulary holds all characters, and more: of Chinese or Korean these alone are many.
+    least = 2 * size.characters
+    if least > wanted:
+        wanted, why = least, f"for {size.characters:,} different characters"
+    return min(16_000, max(300, 100 * round(wanted / 100))), why
 
 
 def _terms(values: Mapping[str, Any]) -> list[Any]:
@@ -197,10 +212,6 @@ def _terms(values: Mapping[str, Any]) -> list[Any]:
 def _by_size(pairs: int, *steps: tuple[int, Any], rest: Any) -> Any:
     """Return what belongs to a number of pairs: the first whose bound is above it."""
     return next((value for bound, value in steps if pairs < bound), rest)
-
-
-def _rounded(value: float, low: int, high: int) -> int:
-    return min(high, max(low, 100 * round(value / 100)))
 
 
 def _table(value: Any) -> Mapping[str, Any]:

@@ -288,7 +288,8 @@ def _weak(study: Study, where: str) -> Iterator[str]:
         if row.treatment.idle:
             yield (
                 f"{row.method} has weighed nothing{where}, so it is no control: it begins after as "
-                "many samples as its `window` holds. Train longer, or give it a smaller window."
+                "many samples as its `window` holds, once what it controls weighs. Train longer, "
+                "or give it a smaller window."
             )
     shares = {row.method: row.treatment.clipped or 0.0 for row in study.rows if row.weighs}
     often = [method for method, share in shares.items() if share > cautions.OFTEN]

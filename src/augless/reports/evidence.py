@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from augless import metrics, runs, trials
 from augless.reports.cells import Table, Verdict
+from augless.trials import facts
 
 Role = Literal["baseline", "control", "method"]
 COLOURS = 8  # of the palette in chart.css
@@ -259,10 +260,18 @@ def _study(
 def _differ_elsewhere(ours: Iterable[trials.Record], theirs: Iterable[trials.Record]) -> bool:
     """Tell whether recipes differ in more than seeds and weightings."""
     first, other = (
-        [(record.unweighted, [(t.loss, t.scale) for t in record.terms]) for record in records][:1]
+        [(record.unweighted, [*map(_unweighted, record.terms)]) for record in records][:1]
         for records in (ours, theirs)
     )
     return bool(first and other) and first != other
+
+
+def _unweighted(term: facts.Term) -> tuple[str, dict[str, Any], float]:
+    """Return what a term trains without its weights: the sum over tokens that are samples too."""
+    knobs = term.loss.knobs
+    if knobs.get("per") == "token":
+        knobs = {**knobs, "per": "sentence-sum"}
+    return term.loss.name, knobs, term.scale
 
 
 def treatment_of(records: Sequence[trials.Record]) -> Treatment:

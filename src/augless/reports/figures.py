@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -241,7 +240,9 @@ def weight_curve(row: MethodResult, term: int, bins: int) -> list[float] | None:
         return None
     if not scale:
         return None
-    weighting = weighting.of_stage(weighting.stage(math.inf))
+    by_token = record.terms[term].loss.knobs.get("per") == "token"
+    end = record.epochs[-1]
+    weighting = weighting.of_stage(weighting.stage(end.tokens if by_token else end.samples))
     if isinstance(weighting, polar.Control):  # depends on the batch: what it was on average
         return [last.weight] * (bins + 1) if last.weight else None
     relative = torch.arange(bins + 1, dtype=torch.float64) / 10

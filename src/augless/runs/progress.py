@@ -30,6 +30,8 @@ Needed = Annotated[dict[str, Spent], pydantic.Field(max_length=100)]
 class TermLog:
     """Statistics of one term's losses and weights since the entry before."""
 
+    sample: Literal["sentence", "token"] = "sentence"
+    """what has a loss and a weight"""
     loss: Number = None
     weight: Number = None
     weight_sd: Number = None

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from augless import recipes
-from augless.recipes.reading import toml_value
+from augless.recipes.reading import nested, toml_value
 from augless.trials import facts
 from augless.trials.facts import Values
 from augless.trials.plans import BadPlan, Plan
@@ -231,7 +231,7 @@ def _controls(resolved: Resolved[Recipe], kind: str) -> dict[str, Any]:
     for place, term in enumerate(facts.terms_of(resolved.values)):
         if term.weighs:
             knobs = {key: one for key, one in term.weighting.knobs.items() if one is not None}
-            of = {"name": term.weighting.name, **knobs}
+            of = nested({"name": term.weighting.name, **knobs})
             controls[f"terms.{place}.weighting"] = {"name": kind, "of": of}
     if not controls:
         raise BadPlan("a control needs a weighting to match, and there are only plain ones")
