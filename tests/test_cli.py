@@ -251,8 +251,7 @@ def test_a_line_of_training_says_what_each_term_makes_of_the_gradient_and_what_w
     two = verb.line(replace(record, terms=(term, other)))
     assert "99.70% of the gradient" in two and "0.30% of the gradient" in two
     assert "75% of steps clipped" in two
-    tokens = replace(record, terms=(replace(term, sample="token"),))
-    assert "per token, weight" in verb.line(tokens)
+    assert "per token, weight" in verb.line(replace(record, by_token=(0,)))
     one = verb.line(record)
     assert "per sentence, weight" in one
     assert "of the gradient" not in one and "75% of steps clipped" in one

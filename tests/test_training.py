@@ -358,6 +358,7 @@ def test_a_law_may_weigh_tokens(per):
     objective, recent = one.criterion.objectives[0], one.criterion.recent[0]
     assert objective.mean_loss == pytest.approx(values.mean().item())
     assert recent.samples == len(values) and recent.loss == pytest.approx(values.sum().item())
+    assert one.record("interval", one.criterion.recent, one.recent).by_token == (0,)
 
 
 def test_a_token_counts_as_much_as_its_pair():

@@ -99,7 +99,7 @@ def _said(trained: runs.Run, result: runs.Outcome, settings: training.Settings) 
 def line(record: runs.Logged) -> str:
     """Say what a training has just logged in one line."""
     where = f"epoch {record.epoch} step {record.step:,}"
-    terms = ", ".join(_term(term, len(record.terms)) for term in record.terms)
+    terms = ", ".join(_term(record, place) for place in range(len(record.terms)))
     terms += f", {record.clipped:.0%} of steps clipped"
     if record.kind == "epoch":
         every = {"validation": record.scores, **record.watched}
@@ -115,7 +115,9 @@ def _scored(scores: Mapping[str, float | None]) -> str:
     return ", ".join(f"{name} {value:.4g}{units.get(name, '')}" for name, value in scores.items())
 
 
-def _term(term: runs.TermLog, terms: int) -> str:
-    said = f"loss {term.loss:.4g} per {term.sample}, weight {term.weight:.3f}"
-    share = term.gradient_share
-    return f"{said}, {share:.2%} of the gradient" if share is not None and terms > 1 else said
+def _term(record: runs.Logged, place: int) -> str:
+    term, sample = record.terms[place], "token" if place in record.by_token else "sentence"
+    said = f"loss {term.loss:.4g} per {sample}, weight {term.weight:.3f}"
+    if term.gradient_share is None or len(record.terms) == 1:
+        return said
+    return f"{said}, {term.gradient_share:.2%} of the gradient"

@@ -30,8 +30,6 @@ Needed = Annotated[dict[str, Spent], pydantic.Field(max_length=100)]
 class TermLog:
     """Statistics of one term's losses and weights since the entry before."""
 
-    sample: Literal["sentence", "token"] = "sentence"
-    """what has a loss and a weight"""
     loss: Number = None
     weight: Number = None
     weight_sd: Number = None
@@ -99,6 +97,8 @@ class Logged:
     clipped: Number = None
     """share of the steps whose gradient was clipped"""
     terms: tuple[TermLog, ...] = ()
+    by_token: tuple[Count, ...] = ()
+    """places of the terms whose samples are tokens, not sentences"""
     tokens_per_second: Number = None
     scores: dict[str, Number] = field(default_factory=dict)
     """of an epoch: on the validation set"""

@@ -300,6 +300,7 @@ class Trainer:
             gradient_norm=span.norm / max(1, span.steps),
             clipped=span.clipped / max(1, span.steps),
             terms=self.criterion.summaries(tallies, span.mean_shares(len(tallies))),
+            by_token=tuple(i for i, t in enumerate(self.criterion.terms) if t.loss.by_token),
         )
 
 

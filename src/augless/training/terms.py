@@ -239,14 +239,11 @@ class Criterion:
         return tuple(
             replace(
                 tally.summary(),
-                sample="token" if term.loss.by_token else "sentence",
                 mean_loss=objective.mean_loss,
                 mean_weight=objective.mean_weight,
                 gradient_share=share,
             )
-            for term, tally, objective, share in zip(
-                self.terms, tallies, self.objectives, shares, strict=True
-            )
+            for tally, objective, share in zip(tallies, self.objectives, shares, strict=True)
         )
 
     def state_dict(self) -> dict[str, Any]:
