@@ -269,7 +269,7 @@ def _differ_elsewhere(ours: Iterable[trials.Record], theirs: Iterable[trials.Rec
 def _unweighted(term: facts.Term) -> tuple[str, dict[str, Any], float]:
     """Return what a term trains without its weights: the sum over tokens that are samples too."""
     knobs = term.loss.knobs
-    if knobs.get("per") == "token":
+    if term.by_token:
         knobs = {**knobs, "per": "sentence-sum"}
     return term.loss.name, knobs, term.scale
 

@@ -240,9 +240,9 @@ def weight_curve(row: MethodResult, term: int, bins: int) -> list[float] | None:
         return None
     if not scale:
         return None
-    by_token = record.terms[term].loss.knobs.get("per") == "token"
     end = record.epochs[-1]
-    weighting = weighting.of_stage(weighting.stage(end.tokens if by_token else end.samples))
+    samples = end.tokens if record.terms[term].by_token else end.samples
+    weighting = weighting.of_stage(weighting.stage(samples))
     if isinstance(weighting, polar.Control):  # depends on the batch: what it was on average
         return [last.weight] * (bins + 1) if last.weight else None
     relative = torch.arange(bins + 1, dtype=torch.float64) / 10

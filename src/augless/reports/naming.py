@@ -40,7 +40,7 @@ def _described(evidence: Evidence, method: str) -> str:
         weights = weighting(term.weighting, stated.matches)
         if term.weighed_by == "loss-per-token":
             weights += ", by its loss per token"
-        elif term.loss.knobs.get("per") == "token":
+        elif term.by_token:
             weights += "; a sample is a token here"
         said.append(weights)
     elif plain:

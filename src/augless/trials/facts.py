@@ -67,6 +67,11 @@ class Term:
         """Whether it gives samples weights of their own, or of their batch."""
         return self.weighting.name != "plain"
 
+    @property
+    def by_token(self) -> bool:
+        """Whether its samples are tokens, not sentences."""
+        return bool(self.loss.knobs.get("per") == "token")
+
 
 @dataclass(frozen=True, kw_only=True)
 class Attempt:
