@@ -1,4 +1,4 @@
-"""Print bits per token with the best temperature of each run: `python results/temperature.py tokens`.
+"""Print bits per token at the best temperature of each run: `results/temperature.py tokens`.
 
 The logits of every run are divided by a temperature, the one with the least loss on the validation
 set: what is left of a difference then is not one of how sure a model is. It needs the trained runs
@@ -29,7 +29,7 @@ def main(name: str) -> None:
         for folder in folders:
             prepared = data.Prepared.open(next((root / "prepared").iterdir()))
             model = augless.load(folder, "cpu").model
-            valid, test = (bits(model, prepared[split]) for split in ("valid", "test"))
+            valid, test = (bits(model, prepared.pairs(split)) for split in ("valid", "test"))
             best = int(valid.argmin())
             at_one = test[TEMPERATURES.tolist().index(1.0)]
             found[entry.corpus, entry.method].append((TEMPERATURES[best], at_one, test[best]))
