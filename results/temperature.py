@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 import augless
-from augless import contracts, data, losses, metrics, models, trials
+from augless import contracts, data, losses, metrics, models, text, trials
 
 TEMPERATURES = np.arange(0.6, 2.01, 0.05).round(2)
 
@@ -23,13 +23,14 @@ def main(name: str) -> None:
     """Say what a temperature does to each method."""
     root = Path(__file__).parent / name
     trial = trials.collect(trials.Plan.load(str(root / "plan.toml")), root=root)
+    stores = [data.Prepared.open(folder) for folder in (root / "prepared").iterdir()]
+    by_codecs = {fingerprints(store.codecs): store for store in stores}
     found = defaultdict(list)
     for entry in trial.entries:
         folders = [*root.glob(f"runs/*-{entry.record.id}")] if entry.record else []
-        for folder in folders:
-            prepared = data.Prepared.open(next((root / "prepared").iterdir()))
-            model = augless.load(folder, "cpu").model
-            valid, test = (bits(model, prepared.pairs(split)) for split in ("valid", "test"))
+        for writer in (augless.load(folder, "cpu") for folder in folders):
+            prepared = by_codecs[fingerprints(writer.codecs)]
+            valid, test = (bits(writer.model, prepared.pairs(s)) for s in ("valid", "test"))
             best = int(valid.argmin())
             at_one = test[TEMPERATURES.tolist().index(1.0)]
             found[entry.corpus, entry.method].append((TEMPERATURES[best], at_one, test[best]))
@@ -37,6 +38,11 @@ def main(name: str) -> None:
         temperature, before, after = np.mean(rows, axis=0)
         print(f"{corpus:14} {method:24} {len(rows)} seeds: temperature {temperature:.2f}, ", end="")
         print(f"{before:.3f} bits per token before and {after:.3f} after")
+
+
+def fingerprints(codecs: tuple[text.Codec, text.Codec]) -> tuple[str, ...]:
+    """Tell a corpus by its vocabularies."""
+    return tuple(codec.fingerprint for codec in codecs)
 
 
 @torch.inference_mode()
