@@ -1,4 +1,4 @@
-"""Print bits per token at the best temperature of each run: `results/temperature.py tokens`.
+"""Measure runs at their best temperature: `results/temperature.py NAME` writes `temperature.md`.
 
 The logits of every run are divided by a temperature, the one with the least loss on the validation
 set: what is left of a difference then is not one of how sure a model is. It needs the trained runs
@@ -6,38 +6,43 @@ set: what is left of a difference then is not one of how sure a model is. It nee
 """
 
 import sys
-from collections import defaultdict
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
+from rare import RESULTS, table
 
 import augless
 from augless import contracts, data, losses, metrics, models, text, trials
 
-TEMPERATURES = np.arange(0.6, 2.01, 0.05).round(2)
+TEMPERATURES = np.arange(0.85, 1.61, 0.05).round(2)
+HEAD = ["temperature", "bits per token", "at this temperature"]
+SAID = """Bits per token on the test set, and with logits divided by a temperature, which is chosen
+for each run on the validation set; differences from {}, with 95 % intervals of t tests over seeds:
+
+"""
 
 
 def main(name: str) -> None:
-    """Say what a temperature does to each method."""
-    root = Path(__file__).parent / name
+    """Compare every method of a plan with its baseline."""
+    root = RESULTS / name
     trial = trials.collect(trials.Plan.load(str(root / "plan.toml")), root=root)
     stores = [data.Prepared.open(folder) for folder in (root / "prepared").iterdir()]
     by_codecs = {fingerprints(store.codecs): store for store in stores}
-    found = defaultdict(list)
-    for entry in trial.entries:
-        folders = [*root.glob(f"runs/*-{entry.record.id}")] if entry.record else []
-        for writer in (augless.load(folder, "cpu") for folder in folders):
-            prepared = by_codecs[fingerprints(writer.codecs)]
-            valid, test = (bits(writer.model, prepared.pairs(s)) for s in ("valid", "test"))
-            best = int(valid.argmin())
-            at_one = test[TEMPERATURES.tolist().index(1.0)]
-            found[entry.corpus, entry.method].append((TEMPERATURES[best], at_one, test[best]))
-    for (corpus, method), rows in found.items():
-        temperature, before, after = np.mean(rows, axis=0)
-        print(f"{corpus:14} {method:24} {len(rows)} seeds: temperature {temperature:.2f}, ", end="")
-        print(f"{before:.3f} bits per token before and {after:.3f} after")
+    plan, parts = trial.plan, [SAID.format(trial.plan.baseline)]
+    for label in plan.recipes:
+        found: dict[str, dict[int, NDArray[np.float64]]] = {method: {} for method in plan.methods}
+        for entry in trial.entries:
+            if entry.corpus == label:
+                folders = [*root.glob(f"runs/*-{entry.record.id}")] if entry.record else []
+                if not folders:
+                    sys.exit(f"{entry.method}, seed {entry.seed}: its trained run is not here.")
+                writer = augless.load(folders[0], "cpu")
+                prepared = by_codecs[fingerprints(writer.codecs)]
+                found[entry.method][entry.seed] = at_best(writer.model, prepared)
+        parts += [table(label, HEAD, found, plan.baseline, 3), "\n"]
+    (root / "temperature.md").write_text("".join(parts), encoding="utf-8")
 
 
 def fingerprints(codecs: tuple[text.Codec, text.Codec]) -> tuple[str, ...]:
@@ -45,14 +50,23 @@ def fingerprints(codecs: tuple[text.Codec, text.Codec]) -> tuple[str, ...]:
     return tuple(codec.fingerprint for codec in codecs)
 
 
+def at_best(model: models.Model, prepared: data.Prepared) -> NDArray[np.float64]:
+    """Return the best temperature, and the bits per token of the test set without and with it."""
+    valid = bits(model, prepared.pairs("valid"), TEMPERATURES)
+    best = TEMPERATURES[valid.argmin()]
+    return np.array([best, *bits(model, prepared.pairs("test"), [1.0, best])])
+
+
 @torch.inference_mode()
-def bits(model: models.Model, pairs: data.Pairs) -> np.ndarray:
-    """Return the bits per token of a split at every temperature."""
-    loss, total = losses.CrossEntropy(), np.zeros(len(TEMPERATURES))
+def bits(
+    model: models.Model, pairs: data.Pairs, temperatures: NDArray[np.float64] | list[float]
+) -> NDArray[np.float64]:
+    """Return the bits per token of a split at some temperatures."""
+    loss, total = losses.CrossEntropy(), np.zeros(len(temperatures))
     for rows in data.batch_rows(pairs, seed=0, epoch=0, tokens=4000):
         batch = data.collate(pairs, rows)
         output = model(batch)
-        total += [loss(cooled(output, float(t)), batch).double().sum().item() for t in TEMPERATURES]
+        total += [loss(cooled(output, float(t)), batch).double().sum().item() for t in temperatures]
     return metrics.scores.bits_per_token(total, (pairs.target.lengths + 1).sum())
 
 

@@ -291,10 +291,19 @@ def test_a_method_that_saw_as_many_samples_is_no_cheaper_than_the_baseline(sampl
     assert advice.of(dataclasses.replace(evidence, trial=trial)).take == take
 
 
-def test_a_gain_that_a_control_has_too_is_said():
+@pytest.mark.parametrize("kind", ["matched", "averaged", "shuffled"])
+def test_a_gain_that_a_control_has_too_is_said(kind):
     row = row_of("exponential", baseline=BETTER, control=OPEN)
-    advised = advice.of(gathered(row, row_of("matched", "control"), seconds={"exponential": 100.0}))
-    assert advised.sentence.endswith("as plain, and is not shown to beat its control matched.")
+    evidence = gathered(row, row_of("matched", "control"), seconds={"exponential": 100.0})
+    methods = evidence.plan.methods
+    control = {"matched": dataclasses.replace(methods["matched"], kind=kind)}
+    plan = dataclasses.replace(evidence.plan, methods=methods | control)
+    trial = dataclasses.replace(evidence.trial, plan=plan)
+    advised = advice.of(dataclasses.replace(evidence, trial=trial))
+    said = "as plain, and is not shown to beat its control matched."
+    if kind != "shuffled":  # that control has the same mean weight, and so the same learning rate
+        said += " That control is a learning rate: tune the one of plain first."
+    assert advised.sentence.endswith(said)
     assert advised.take == "exponential", "a control is not to be taken"
 
 

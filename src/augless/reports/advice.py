@@ -177,11 +177,13 @@ def _shown(
     why = "has the best mean" if take is best else f"{within}, the best mean"
     name = evidence.plan.control_of(take.method)
     control = evidence.summary.rows[take.method].control
-    but = ""  # a gain that may be a learning rate's
+    but = "."
     if control and name and evidence.plan.methods[name].matches == take.method:
-        beaten = evidence.verdict(control) == "better"
-        but = "" if beaten else f", and is not shown to beat its control {name}"
-    said = f"Take {take.method}: it is {beats} and {why}; it took {take.long(plain)}{but}."
+        kind = evidence.verdict(control)
+        but = "." if kind == "better" else f", and is not shown to beat its control {name}."
+        if kind != "better" and evidence.plan.methods[name].kind != "shuffled":
+            but += f" That control is a learning rate: tune the one of {plain.method} first."
+    said = f"Take {take.method}: it is {beats} and {why}; it took {take.long(plain)}{but}"
     if cheapest is take:
         return said
     near = "has the best mean" if cheapest is best else within
