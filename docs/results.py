@@ -8,7 +8,6 @@ what they mean, and `results/order.txt` which plans are shown, one name a line.
 import re
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
 from itertools import compress
 from pathlib import Path
 
@@ -48,7 +47,7 @@ def main(out: Path) -> None:
     pictures = out / "results"
     pictures.mkdir(parents=True, exist_ok=True)
     names = (RESULTS / "order.txt").read_text(encoding="utf-8").split()
-    plans = {name: by_metric(gathered(name)) for name in names}
+    plans = {name: gathered(name) for name in names}
     parts = [read("summary"), glance(plans.values())]
     parts += [part for name, known in plans.items() for part in section(name, known, pictures)]
     (out / "results.md").write_text("\n".join([*parts, spent(names)]), encoding="utf-8")
@@ -147,19 +146,12 @@ def times(of_plan: evidence.Evidence) -> Iterator[float]:
     yield from (costs.total(of_plan, m).seconds / base for m in of_plan.plan.methods)
 
 
-def gathered(name: str) -> evidence.Evidence:
-    """Return all that is known of a plan."""
+def gathered(name: str) -> Known:
+    """Compare the runs of a plan by every metric of it, its own first."""
     folder = RESULTS / name
     plan = trials.Plan.load(str(folder / "plan.toml"))
-    return evidence.gather(trials.collect(plan, root=folder))
-
-
-def by_metric(of_plan: evidence.Evidence) -> Known:
-    """Compare the same runs by every metric of the plan, its own first."""
-    trial, plan = of_plan.trial, of_plan.plan
-    others = {m: replace(trial, plan=replace(plan, metric=m)) for m in plan.metrics}
-    others.pop(plan.metric)
-    return {plan.metric: of_plan} | {m: evidence.gather(one) for m, one in others.items()}
+    known = evidence.gather(trials.collect(plan, root=folder))
+    return {plan.metric: known, **known.by_other_metrics}
 
 
 def read(name: str) -> str:

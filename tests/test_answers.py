@@ -369,3 +369,25 @@ def test_a_primary_method_that_failed_leaves_what_others_show():
     answer = answered(broken, other)
     assert answer.sentence == "There is no answer yet: exponential cannot be compared with plain."
     assert answer.notes[0].startswith("plain is better than linear")
+
+
+@pytest.mark.parametrize("swapped", [False, True])
+def test_another_metric_that_claims_the_opposite_is_told(swapped):
+    plan = plan_of({name: trials.Method() for name in ("plain", "exponential")}, tune={})
+    trial = synthetic(plan, skills={"plain": 0.0, "exponential": 0.2}, sentences=40)
+    records = {(entry.method, entry.seed): entry.record for entry in trial.entries}
+    other = {"plain": "exponential", "exponential": "plain"}
+
+    def chrf_of_the_other(entry):
+        mine, theirs = entry.record, records[other[entry.method], entry.seed]
+        scores = mine.scores["test"] | {"chrf": theirs.scores["test"]["chrf"]}
+        tables = mine.statistics | {"test/chrf": theirs.statistics["test/chrf"]}
+        record = dataclasses.replace(mine, scores={"test": scores}, statistics=tables)
+        return dataclasses.replace(entry, record=record)
+
+    if swapped:
+        trial = dataclasses.replace(trial, entries=[*map(chrf_of_the_other, trial.entries)])
+    answer = answers.of(gather(trial))
+    assert answer.sentence == "exponential beats plain."
+    told = [line for line in answer.numbers if line.startswith("By ")]
+    assert [line.split(":")[0] for line in told] == ["By chrF it is worse"] * swapped

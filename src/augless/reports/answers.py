@@ -14,7 +14,14 @@ from dataclasses import dataclass
 from augless import metrics, trials
 from augless.reports import words
 from augless.reports.cells import MARKS
-from augless.reports.evidence import SMALL_SPREAD, Evidence, MethodResult, Study, digits_of
+from augless.reports.evidence import (
+    SMALL_SPREAD,
+    Evidence,
+    MethodResult,
+    Study,
+    digits_of,
+    metric_name,
+)
 from augless.reports.words import joined, probability
 
 COMMAND = "augless trial PLAN"  # where nobody knows what a trial was started by
@@ -79,6 +86,7 @@ def of(evidence: Evidence) -> Answer:
         contrast = evidence.summary.rows[primary].baseline
         sentence = _sentence(evidence, primary, contrast)
         numbers = tuple(_numbers(evidence, primary, contrast)) if contrast else ()
+        numbers += tuple(_contradicted(evidence, primary, contrast)) if contrast else ()
         commands += _more_seeds(evidence, contrast) if contrast else ()
         notes = tuple(dict.fromkeys(_notes(evidence, primary, inconclusive, learnt)))
     return Answer(
@@ -187,6 +195,16 @@ def _numbers(evidence: Evidence, primary: str, contrast: trials.Contrast) -> Ite
         effect = f"{amount(study, contrast.minimum_detectable_effect)} {study.unit}"
         said = f"Minimum detectable effect: {effect}, which 4 such trials of 5 would find."
         yield f"{said} {seeds_needed(evidence)}".rstrip()
+
+
+def _contradicted(evidence: Evidence, primary: str, contrast: trials.Contrast) -> Iterator[str]:
+    """Yield which other metrics of the plan claim the opposite."""
+    opposite = {"better": "worse", "worse": "better"}.get(evidence.verdict(contrast))
+    for metric, other in evidence.by_other_metrics.items() if opposite else ():
+        seen = other.summary.rows[primary].baseline
+        if seen and other.verdict(seen) == opposite:
+            measured = _measured(other.first_conclusive, seen)
+            yield f"By {metric_name(metric)} it is {opposite}: {measured}."
 
 
 def _step_size(evidence: Evidence, row: MethodResult | None, contrast: trials.Contrast) -> str:

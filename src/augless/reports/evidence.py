@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from augless import metrics, runs, trials
@@ -163,6 +164,12 @@ class Evidence:
     def records(self) -> list[trials.Record]:
         """Of all runs that are done."""
         return [entry.record for entry in self.trial.entries if entry.record is not None]
+
+    @functools.cached_property
+    def by_other_metrics(self) -> dict[str, Evidence]:
+        """The same runs compared by the plan's other metrics."""
+        others = (replace(self.plan, metric=m) for m in self.plan.metrics if m != self.plan.metric)
+        return {plan.metric: gather(replace(self.trial, plan=plan)) for plan in others}
 
     @property
     def first_conclusive(self) -> Study:
