@@ -112,9 +112,8 @@ def effects_of(
                 continue
             ids = {record.id for record in row.records.values()}
             if not ids & seen:
-                said = f"{study.corpus}, {name}" if seen else study.corpus
-                mark = MARKS[study.verdict(row.baseline)]
-                yield charts.Effect(row.style, said, row.baseline, mark, row.baseline.seeds)
+                said, one = f"{study.corpus}, {name}", row.baseline
+                yield charts.Effect(row.style, said, one, MARKS[study.verdict(one)], one.seeds)
             seen |= ids
 
 
