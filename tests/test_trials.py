@@ -294,6 +294,23 @@ def test_records_of_other_languages_of_a_corpus_do_not_stand_in(tmp_path):
     assert (state.record(german), state.record(french).id) == (None, name)
 
 
+def test_a_folder_of_files_that_is_gone_is_remembered_for_the_reverse_model_too(tmp_path):
+    files = f'{{name = "files", path = "{tmp_path / "nowhere"}", languages = ["de", "en"]}}'
+    content = PUBLIC.replace('{recipe = "multi30k", corpus.path = "FOLDER"}', '"files"')
+    content = content.replace("[overrides]", f"[overrides]\ncorpus = {files}")
+    content += '[methods.bt]\naugment.name = "back-translation"\n'
+    plan, layout = load(tmp_path, content), Layout(tmp_path)
+    jobs = [*graph.with_needs(State(plan, layout, retry=False).jobs())]
+    sources = {job.source for job in jobs if job.kind == "prepare"}
+    assert len(sources) == 2, "one of them has its sides swapped"
+    known = {s: {"fingerprint": str(i), "seconds": 1.0} for i, s in enumerate(sorted(sources))}
+    layout.corpora.write_text(json.dumps(known))
+    state = State(plan, layout, retry=False)
+    state.recover_missing_corpora()
+    assert {*state.corpora} == sources
+    assert state.cost("De-En", "bt")["prepare"].seconds == 2.0
+
+
 def victim_of(folder):
     """Make a folder with files that nobody may touch, and return how to see that nobody did."""
     folder.mkdir()

@@ -202,14 +202,15 @@ class State:
         """
         files: dict[str, list[str]] = {}
         for job in graph.with_needs(self.jobs()):
-            source, there = job.source, _there(job.resolved.recipe.corpus)
+            corpus = _original(job.resolved.recipe.corpus)
+            source, there = job.source, _there(corpus)
             if source in self.corpora or all(there):
                 continue
             if job.kind == "prepare":
                 self.failures[self.key(job) or ""] = _missing(job)
             if source in self._remembered:
                 self.corpora[source] = dataclasses.replace(self._remembered[source], here=False)
-            elif not any(there) and not isinstance(job.resolved.recipe.corpus, corpora.Files):
+            elif not any(there) and not isinstance(corpus, corpora.Files):
                 record = self._elsewhere(job, files.get(job.corpus))
                 if record is not None:
                     files[job.corpus] = record.files
@@ -426,6 +427,13 @@ def _unchosen(method: str, choice: Choice) -> Failure:
     """Say why nothing could be chosen."""
     first = choice.tried[0].failure or Failure(BUG, "no score is finite")
     return Failure(first.code, f"nothing could be chosen for {method}: {first.why}")
+
+
+def _original(corpus: corpora.Corpus) -> corpora.Corpus:
+    """Return a corpus as it was before its sides were swapped."""
+    from augless import augmentation
+
+    return corpus.original if isinstance(corpus, augmentation.Reversed) else corpus
 
 
 def _there(corpus: corpora.Corpus) -> list[bool]:
