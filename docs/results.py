@@ -1,8 +1,9 @@
-"""Write docs/results.md and its figures from the records below results/: `make results`.
+"""Write docs/results.md, and docs/results/ beside it, from the records: `make results`.
 
 A plan `results/NAME.toml` is followed by `augless trial results/NAME.toml --out results`. Its
 folder `results/NAME/` holds the records, which are all that is read here; `results/NAME.md` says
-what they mean, and `results/order.txt` which plans are shown, one name a line.
+what they mean, and `results/order.txt` which plans are shown, one name a line. The page has what a
+plan asked and found, and `docs/results/NAME.md` its tables and pictures.
 """
 
 import re
@@ -59,7 +60,10 @@ def main(out: Path) -> None:
     names = (RESULTS / "order.txt").read_text(encoding="utf-8").split()
     plans = {name: gathered(name) for name in names}
     parts = [read("summary"), glance(plans.values()), *pooled(plans, pictures)]
-    parts += [part for name, known in plans.items() for part in section(name, known, pictures)]
+    for name, known in plans.items():
+        parts += section(name, known, pictures)
+        page = "\n".join(details(name, known, pictures))
+        (pictures / f"{name}.md").write_text(page, encoding="utf-8")
     (out / "results.md").write_text("\n".join([*parts, spent(names)]), encoding="utf-8")
 
 
@@ -70,10 +74,9 @@ def glance(plans: Iterable[Known]) -> str:
     for known in plans:
         plan = next(iter(known.values())).plan
         bleu = next(of for metric, of in known.items() if metric.startswith("bleu"))
-        link = re.sub(r"[^\w -]", "", plan.title.lower()).replace(" ", "-")
         claimed = [m for m, row in bleu.summary.rows.items() if differs(bleu, row.baseline)]
         for method in dict.fromkeys((plan.primary or "", *claimed)):
-            cells = [f"[{plan.title}](#{link})", f"{method} against {plan.baseline}"]
+            cells = [f"[{plan.title}](#{anchor(plan.title)})", f"{method} against {plan.baseline}"]
             cells += [str(len(plan.recipes)), str(len(plan.seeds))]
             for of_plan, digits in ((bleu, 2), (known["bits-per-token"], 3)):
                 cell = tables.delta(of_plan, of_plan.summary[method].baseline, digits)
@@ -117,19 +120,21 @@ def effects_of(
             seen |= ids
 
 
+def anchor(title: str) -> str:
+    """Name a heading as links to it do."""
+    return re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-")
+
+
 def differs(of_plan: evidence.Evidence, contrast: trials.Contrast | None) -> bool:
     """Say whether a difference is claimed."""
     return contrast is not None and of_plan.verdict(contrast) in ("better", "worse")
 
 
 def section(name: str, known: Known, out: Path) -> Iterator[str]:
-    """Yield what one plan asked, what came out by each metric, and the picture of it."""
-    of_plan, *others = known.values()
+    """Yield what one plan asked and what came out, with the picture of it."""
+    of_plan = next(iter(known.values()))
     plan = of_plan.plan
-    answer = answers.of(of_plan)
     yield f"## {plan.title}\n\n{read(name)}"
-    yield f"What `augless` says: *{' '.join((answer.sentence, *answer.numbers))}*\n"
-    yield from (path.read_text(encoding="utf-8") for path in sorted((RESULTS / name).glob("*.md")))
     with tempfile.TemporaryDirectory() as scratch:
         forest = reports.report(of_plan, scratch).with_name("forest.svg")
         if forest.exists():
@@ -138,6 +143,16 @@ def section(name: str, known: Known, out: Path) -> Iterator[str]:
             rows = several if len(plan.recipes) > 1 else "method by method"
             yield f"Difference from {plan.baseline} {rows}; dots are seeds, lines 95 % intervals:\n"
             yield f"![Forest plot](results/{name}.svg)\n"
+    yield f"[All tables, learning curves and costs](results/{name}.md)\n"
+
+
+def details(name: str, known: Known, out: Path) -> Iterator[str]:
+    """Yield the tables and pictures of one plan, by each metric."""
+    of_plan, *others = known.values()
+    title, answer = of_plan.plan.title, answers.of(of_plan)
+    yield f"# {title}\n\nWhat was asked and found: [results](../results.md#{anchor(title)}).\n"
+    yield f"What `augless` says: *{' '.join((answer.sentence, *answer.numbers))}*\n"
+    yield from (path.read_text(encoding="utf-8") for path in sorted((RESULTS / name).glob("*.md")))
     yield from pictured(of_plan, name, out)
     yield exports.markdown(of_plan)
     for other in others:
@@ -180,7 +195,7 @@ def pictured(of_plan: evidence.Evidence, name: str, out: Path) -> Iterator[str]:
                 if column in drawn:
                     file = f"{name}-{study.corpus}-{column.split()[-1]}.svg"
                     (out / file).write_text(pages.alone(drawn[column]), encoding="utf-8")
-                    cells[-1] = f"![{drawn[column].title}](results/{file})"
+                    cells[-1] = f"![{drawn[column].title}]({file})"
             yield f"| {' | '.join(cells)} |"
         yield ""
 

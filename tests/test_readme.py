@@ -98,5 +98,7 @@ def test_the_reference_lists_the_keys_as_they_are():
 
 def test_the_results_are_what_the_records_say(tmp_path):
     module_at(ROOT / "docs" / "results.py").main(tmp_path)
-    for path in (tmp_path / "results.md", *(tmp_path / "results").iterdir()):
+    made, kept = (folder / "results" for folder in (tmp_path, ROOT / "docs"))
+    assert {path.name for path in made.iterdir()} == {path.name for path in kept.iterdir()}
+    for path in (tmp_path / "results.md", *made.iterdir()):
         same(path, ROOT / "docs" / path.relative_to(tmp_path), "results")
