@@ -6,8 +6,10 @@ sentences, so that a bootstrap over sentences is known in closed form:
     y_msi = seed_s + method_m + model_ms + g_mi + e_msi
 
 Over seeds the score of one method varies by the run's deviation, 0.2, 0.4 or 2 BLEU, correlated 0.8
-between methods of one seed. What is left, own to a run, is half `model` and half `e`, the luck of
-its outputs. g, how well a method suits this test set, makes a difference vary by 0.1 BLEU.
+between methods of one seed. (In the second table, of trials like those of docs/results.md, it is
+0.5, correlated 0.3, and the effect may vary between corpora.) What is left, own to a run, is half
+`model` and half `e`, the luck of its outputs. g, how well a method suits this test set, makes a
+difference vary by 0.1 BLEU.
 
 Printed is how often method `a` is claimed to differ from plain, with
 
@@ -32,13 +34,25 @@ METHODS = ("plain", "a", "b", "c", "d", "e")
 SENTENCES = 1000
 SUITS = 0.1  # deviation of a difference over test sets that all seeds share, in BLEU
 CORRELATION = 0.8
+LIKE_RESULTS = [
+    (0.3, corpora, seeds, apart)
+    for corpora, seeds, apart in [
+        (1, 4, 0.0),
+        (1, 8, 0.0),
+        (3, 4, 0.0),
+        (3, 8, 0.0),
+        (3, 8, 0.2),
+        (3, 8, 0.4),
+    ]
+]
+"""correlation, corpora, seeds, deviation of the effect between corpora"""
 ALPHA = 0.05
 
 
-def drawn(generator, seeds, deviation, effect):
+def drawn(generator, seeds, deviation, effect, correlation):
     """Draw scores of one corpus, (M, S), and differences of sentences from plain, (M - 1, S, N)."""
-    own = deviation * (1 - CORRELATION) ** 0.5
-    shared = generator.standard_normal((1, seeds, 1)) * deviation * CORRELATION**0.5
+    own = deviation * (1 - correlation) ** 0.5
+    shared = generator.standard_normal((1, seeds, 1)) * deviation * correlation**0.5
     model = generator.standard_normal((len(METHODS), seeds, 1)) * own / 2**0.5
     suits = generator.standard_normal((len(METHODS), 1, SENTENCES), dtype=np.float32)
     luck = generator.standard_normal((len(METHODS), seeds, SENTENCES), dtype=np.float32)
@@ -55,9 +69,9 @@ def bootstrap(apart):
     return pooled**0.5, max(0.0, pooled - of_seeds / len(apart))
 
 
-def on_one(generator, seeds, deviation, effect):
+def on_one(generator, seeds, deviation, effect, correlation):
     """Compare on one corpus: differences from plain, and what the rule of before would claim."""
-    values, apart = drawn(generator, seeds, deviation, effect)
+    values, apart = drawn(generator, seeds, deviation, effect, correlation)
     scores = metrics.Scores(METHODS, values.astype(np.float64))
     found, sentence_p = {}, []
     for name, one in zip(METHODS[1:], apart, strict=True):
@@ -68,12 +82,14 @@ def on_one(generator, seeds, deviation, effect):
     return found, len(signs) == 1 and metrics.holm(sentence_p)[0] < ALPHA
 
 
-def simulated(trials, corpora, seeds, deviation, effect):
+def simulated(trials, corpora, seeds, deviation, effect, correlation=CORRELATION, between=0.0):
     """Return the share of trials with each outcome."""
     generator = np.random.default_rng([corpora, seeds, round(10 * deviation)])
     rows = []
     for _ in range(trials):
-        parts = [on_one(generator, seeds, deviation, effect) for _ in range(corpora)]
+        effects = effect + (between * generator.standard_normal(corpora) if between else 0.0)
+        effects = np.broadcast_to(effects, corpora)
+        parts = [on_one(generator, seeds, deviation, one, correlation) for one in effects]
         found = {m: metrics.mean_difference([one[m] for one, _ in parts]) for m in METHODS[1:]}
         right = found["a"].estimate > 0 or effect == 0
         primary = found["a"]
@@ -86,7 +102,8 @@ def simulated(trials, corpora, seeds, deviation, effect):
                 "holm": right and among["a"].corrected_p < ALPHA,
                 "random": right and alike.p < ALPHA,
                 "unanimous": right and parts[0][1],
-                "covered": primary.low <= effect <= primary.high,
+                "covered": primary.low <= effects.mean() <= primary.high,
+                "mean covered": alike.low <= effect <= alike.high,
                 "mde": primary.minimum_detectable_effect,
             }
         )
@@ -111,6 +128,18 @@ def main() -> None:
                 ends = [f"{real['covered']:.3f}", f"{real['mde']:.2f}"]
                 row = [str(corpora), f"{deviation:g}", str(seeds), *shares, *ends]
                 print(f"| {' | '.join(row)} |", flush=True)
+    names = ("primary", "random")
+    head = ["corpora", "seeds", "effects differ by", *names, *names, "covered", "mean covered"]
+    print(f"\n| {' | '.join([*head, 'MDE'])} |\n|{'--:|' * (len(head) + 1)}")
+    for correlation, corpora, seeds, between in LIKE_RESULTS:
+        null, real = (
+            simulated(trials, corpora, seeds, 0.5, effect, correlation, between)
+            for effect in (0.0, 0.5)
+        )
+        shares = [f"{one[name]:.3f}" for one in (null, real) for name in names]
+        ends = [f"{real[name]:.3f}" for name in ("covered", "mean covered")]
+        row = [str(corpora), str(seeds), f"{between:g}", *shares, *ends, f"{real['mde']:.2f}"]
+        print(f"| {' | '.join(row)} |", flush=True)
 
 
 if __name__ == "__main__":

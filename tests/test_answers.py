@@ -157,8 +157,8 @@ def test_the_answer_on_several_corpora_is_about_their_mean():
     assert said.sentence == "exponential beats plain over 3 corpora."
     assert said.numbers[0].startswith(f"{MEASURED} against plain (3 seeds on 3 corpora, their mean")
     assert said.numbers[1] == (
-        f"+0.8 BLEU (95 % interval {MINUS}0.4 to +2.0) on corpora like these, by random effects: "
-        "true effects vary by 0.4 between corpora."
+        f"+0.8 BLEU (95 % interval {MINUS}0.4 to +2.0) as the mean of corpora like these, by "
+        "random effects: true effects vary by 0.4 between corpora."
     )
     interval = f"95 % interval {MINUS}0.6 to +0.4"
     assert said.by_corpus == (
@@ -172,7 +172,7 @@ def test_a_forest_has_a_row_for_every_corpus_and_diamonds_below():
     evidence = several(contrast(), contrast(-2.0), contrast(0.1, **OPEN), between=0.4)
     (panel,) = figures.forest(evidence)
     names = [label.text.strip() for label in panel.labels if label.style.startswith("of")]
-    assert names == ["0 ▲", "1 ▼", "2", "mean of 3 ▲", "others like these"]
+    assert names == ["0 ▲", "1 ▼", "2", "mean of 3 ▲", "mean of such corpora"]
     styles = [shape.style.split()[0] for shape in panel.shapes]
     assert styles == ["interval"] * 3 + ["pooled"] * 2
     kinds = [dot.style.split()[1] for dot in panel.dots if dot.style.startswith("mean")]

@@ -188,8 +188,8 @@ def _numbers(evidence: Evidence, primary: str, contrast: trials.Contrast) -> Ite
     if (likely := contrast.likely) is not None:
         size = f"{_signed(study, likely.mean.estimate)} {study.unit}"
         yield (
-            f"{size} ({_interval(study, likely.mean)}) on corpora like these, by random effects: "
-            f"true effects vary by {amount(study, likely.between)} between corpora."
+            f"{size} ({_interval(study, likely.mean)}) as the mean of corpora like these, by "
+            f"random effects: true effects vary by {amount(study, likely.between)} between corpora."
         )
     if not contrast.alike:
         effect = f"{amount(study, contrast.minimum_detectable_effect)} {study.unit}"

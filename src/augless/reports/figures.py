@@ -54,7 +54,7 @@ def forest(evidence: Evidence) -> list[Panel]:
         style, mark = evidence.styles[method], MARKS[evidence.verdict(whole)]
         effects.append(charts.Effect(style, f"mean of {whole.corpora}", whole, mark))
         if whole.likely is not None:
-            effects.append(charts.Effect(style, "others like these", whole.likely.mean, ""))
+            effects.append(charts.Effect(style, "mean of such corpora", whole.likely.mean, ""))
         title = f"{method}: {evidence.studies[0].unit}, difference from {plan.baseline}"
         panels.append(charts.forest(effects, title, charts.span(effects)))
     return panels
