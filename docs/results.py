@@ -8,9 +8,12 @@ plan asked and found, and `docs/results/NAME.md` its tables and pictures.
 
 import re
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import compress
 from pathlib import Path
+
+import numpy as np
+from scipy import stats
 
 from augless import metrics, reports, trials
 from augless.reports import (
@@ -25,6 +28,7 @@ from augless.reports import (
     tables,
 )
 from augless.reports.cells import MARKS
+from augless.reports.words import signed, tick
 
 ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "results"
@@ -32,20 +36,45 @@ GLANCE = """## At a glance
 
 What the primary method of each plan does, beside its baseline, over all corpora of the plan, and
 every other method that is claimed to differ by BLEU; in brackets 95 % intervals. ▲ better, ▼ worse:
-p < 0.05, corrected by Holm but for the primary method. Of bits per token fewer are better.
+p < 0.05, corrected by Holm but for the primary method by the metric that the plan decides by. Of
+bits per token fewer are better. *Dose* is how far weights vary: their standard deviation over their
+mean. Plans with *fresh seeds* in their title confirm what others found; all others are first looks.
 
 """
 
 POOLED = """## {} on all corpora
 
-*{}* is the one weighting that was confirmed: an exact law in the paper's direction, weak. Here is
-what it does in every plan that has it beside {}, each run counted once: other corpora, models and
-settings. Dots are seeds, lines 95 % intervals; the diamond is the mean over all rows, and below it
-what is to be expected of others like them (random effects). A mean over rows is not the primary
-contrast, and rows of one corpus share test sentences, so that it is a little less sure than its
-interval says.
+An exact law in the paper's direction, strength 1 and radius 1, is the one weighting that was
+confirmed. Here is what it does in every plan that has it beside {}, whatever it is called there,
+each run counted once: other corpora, models and settings, the plan that chose it among them. Dots
+are seeds, lines 95 % intervals; the diamond is the mean effect by random effects, which count a row
+the more the surer it is. Rows of one corpus share test sentences, so that it is a little less sure
+than it looks.
 
 """
+DIRECTION = """And against *shuffled*, which gives the same weights to other samples: what the
+paper's direction itself does, whatever plain's luck was. All plans that have such a control of weights on
+sentences, with the dose (how far weights vary).
+
+"""
+DOSES = """## Dose and response
+
+Every weighting of sentences that was compared with plain training and has a mean weight of 1, by
+its dose: how far its weights vary, to the right if hard samples weigh more (the paper's direction),
+to the left if easy ones do. A dot for each method and corpus, with its 95 % interval; grey is
+*shuffled*, with the dose of its method. Rows of one plan share their plain runs, so that they go up
+and down together.
+
+"""
+SLOPES = """Change of {} for each 10 % that weights vary more in the paper's direction: a line for
+each seed through all doses of a kind, plain among them; mean and 95 % interval of a t test over
+seeds.
+
+| doses | slope | p | each seed |
+| --- | ---: | ---: | --- |
+"""
+KINDS = {"loss": "by a sentence's loss", "loss-per-token": "by its loss per token"}
+FEWEST = 3  # doses of a kind, plain apart, through which a line is drawn
 
 Known = dict[str, evidence.Evidence]
 """metric -> a plan's runs, compared by it; the plan's own metric first"""
@@ -59,7 +88,7 @@ def main(out: Path) -> None:
     pictures.mkdir(parents=True, exist_ok=True)
     names = (RESULTS / "order.txt").read_text(encoding="utf-8").split()
     plans = {name: gathered(name) for name in names}
-    parts = [read("summary"), glance(plans.values()), *pooled(plans, pictures)]
+    parts = [read("summary"), glance(plans), *pooled(plans, pictures), *doses(plans, pictures)]
     for name, known in plans.items():
         parts += section(name, known, pictures)
         page = "\n".join(details(name, known, pictures))
@@ -67,17 +96,20 @@ def main(out: Path) -> None:
     (out / "results.md").write_text("\n".join([*parts, spent(names)]), encoding="utf-8")
 
 
-def glance(plans: Iterable[Known]) -> str:
+def glance(plans: dict[str, Known]) -> str:
     """Say in a table what the primary method of each plan did, and what else was claimed."""
-    lines = ["| Plan | compared | corpora | seeds | BLEU | bits per token |"]
-    lines.append("| --- | --- | ---: | ---: | ---: | ---: |")
-    for known in plans:
+    lines = ["| Plan | file | compared | corpora | seeds | dose | BLEU | bits per token |"]
+    lines.append("| --- | --- | --- | ---: | ---: | ---: | ---: | ---: |")
+    for name, known in plans.items():
         plan = next(iter(known.values())).plan
         bleu = next(of for metric, of in known.items() if metric.startswith("bleu"))
         claimed = [m for m, row in bleu.summary.rows.items() if differs(bleu, row.baseline)]
         for method in dict.fromkeys((plan.primary or "", *claimed)):
-            cells = [f"[{plan.title}](#{anchor(plan.title)})", f"{method} against {plan.baseline}"]
+            cells = [f"[{plan.title}](#{anchor(plan.title)})", f"`{name}`"]
+            cells += [f"{method} against {plan.baseline}"]
+            varied = [one for row in bleu.rows(method) if (one := row.treatment.spread)]
             cells += [str(len(plan.recipes)), str(len(plan.seeds))]
+            cells += [f"{100 * np.mean(varied):.1f} %" if varied else ""]
             for of_plan, digits in ((bleu, 2), (known["bits-per-token"], 3)):
                 cell = tables.delta(of_plan, of_plan.summary[method].baseline, digits)
                 cells.append(f"{cell.text} ({cell.small[0]})" if cell.small else "")
@@ -87,37 +119,152 @@ def glance(plans: Iterable[Known]) -> str:
 
 def pooled(plans: dict[str, Known], out: Path) -> Iterator[str]:
     """Yield what the primary method of the first plan does in all plans that have it."""
-    first = next(iter(next(iter(plans.values())).values())).plan
-    method, baseline = first.primary or "", first.baseline
-    yield POOLED.format(method.capitalize(), method, baseline)
-    for metric in ("bleu", "bits-per-token"):
-        found = {name: known[metric] for name, known in plans.items() if metric in known}
-        effects = list(effects_of(method, baseline, found))
-        whole = [metrics.mean_difference([one.test for one in effects])]
-        whole += [metrics.random_effects([one.test for one in effects]).mean]
-        for said, test in zip((f"mean of {len(effects)}", "others like these"), whole, strict=True):
-            effects.append(charts.Effect(effects[0].style, said, test, ""))
-        title = f"{evidence.metric_name(metric)}, difference from {baseline}"
-        panel = charts.forest(effects, title, charts.span(effects))
-        (out / f"all-{metric}.svg").write_text(pages.alone(panel), encoding="utf-8")
-        yield f"![{title}: {method}, all corpora](results/all-{metric}.svg)\n"
+    of_first = next(iter(next(iter(plans.values())).values()))
+    method, baseline = of_first.plan.primary or "", of_first.plan.baseline
+    like = weighting(of_first.studies[0].row(method))
+    yield POOLED.format(method.capitalize(), baseline)
+    for metric, found in by_metric(plans).items():
+        rows = [
+            (f"{study.corpus}, {name}", study, one)
+            for name, study, row, one in compared(found, baseline)
+            if weighting(row) == like and not row.differs_elsewhere
+        ]
+        panel = forest(rows, f"{evidence.metric_name(metric)}, difference from {baseline}")
+        yield drawn(panel, out / f"all-{metric}.svg", f"{method}, all corpora")
+    yield DIRECTION
+    for metric, found in by_metric(plans).items():
+        rows = [
+            (f"{study.corpus}, {name}, {100 * dose(row):.0f} %", study, one)
+            for name, study, row, one in compared(found)
+            if dose(row) > 0
+        ]
+        panel = forest(rows, f"{evidence.metric_name(metric)}, hard samples against shuffled")
+        yield drawn(panel, out / f"direction-{metric}.svg", "all corpora")
 
 
-def effects_of(
-    method: str, baseline: str, plans: dict[str, evidence.Evidence]
-) -> Iterator[charts.Effect]:
-    """Yield a method's difference from a baseline wherever it was run, no run twice."""
+def by_metric(plans: dict[str, Known]) -> dict[str, dict[str, evidence.Evidence]]:
+    """Sort plans by the metrics that most of them have."""
+    return {
+        metric: {name: known[metric] for name, known in plans.items() if metric in known}
+        for metric in ("bleu", "bits-per-token")
+    }
+
+
+def drawn(panel: charts.Panel, path: Path, said: str) -> str:
+    """Write a picture, and return what shows it."""
+    path.write_text(pages.alone(panel), encoding="utf-8")
+    return f"![{panel.title}: {said}](results/{path.name})\n"
+
+
+def forest(rows: Sequence[tuple[str, evidence.Study, trials.Contrast]], title: str) -> charts.Panel:
+    """Draw differences on several corpora, and below them their mean by random effects."""
+    effects = [
+        charts.Effect("m0", name, one, MARKS[study.verdict(one)], one.seeds)
+        for name, study, one in rows
+    ]
+    mean = metrics.random_effects([one.test for one in effects]).mean
+    effects.append(charts.Effect("m0", f"mean of {len(rows)}", mean, ""))
+    return charts.forest(effects, title, charts.span(effects))
+
+
+Compared = tuple[str, evidence.Study, evidence.MethodResult, trials.Contrast]
+
+
+def compared(plans: dict[str, evidence.Evidence], baseline: str = "") -> Iterator[Compared]:
+    """Yield every method beside a baseline, else beside its control, everywhere; no run twice."""
     seen: set[str] = set()
     for name, of_plan in plans.items():
-        for study in of_plan.studies if of_plan.plan.baseline == baseline else ():
-            row = study.row(method)
-            if row is None or row.baseline is None or study.inconclusive:
+        for study in of_plan.studies if baseline in ("", of_plan.plan.baseline) else ():
+            for row in study.rows if not study.inconclusive else ():
+                one = row.baseline if baseline else row.control if row.matched else None
+                ids = {record.id for record in row.records.values()}
+                if one is not None and not ids & seen:
+                    yield name, study, row, one
+                    seen |= ids
+
+
+def weighting(row: evidence.MethodResult | None) -> object:
+    """Return what tells one weighting of sentences from another; None of all else."""
+    record = next(iter(row.records.values()), None) if row else None
+    if record is None or len(record.terms) > 1 or record.weighted_term is None:
+        return None
+    (term,) = record.terms
+    return None if term.by_token else (term.weighting, term.weighed_by, term.loss.knobs["per"])
+
+
+def dose(row: evidence.MethodResult) -> float:
+    """Return how far weights vary, below 0 if easy samples weigh more; 0 of no such weighting."""
+    if weighting(row) is None or row.differs_elsewhere:
+        return 0.0
+    term = next(iter(row.records.values())).terms[0].weighting
+    normalised = term.knobs.get("normalise"), term.knobs.get("of.normalise")
+    if "running-mean" not in normalised or term.name == "staged":
+        return 0.0
+    return (row.treatment.spread or 0.0) * (-1 if term.name == "falling" else 1)
+
+
+def doses(plans: dict[str, Known], out: Path) -> Iterator[str]:
+    """Yield pictures of what every weighting of sentences does, by its dose."""
+    yield DOSES
+    for metric, found in by_metric(plans).items():
+        points = [
+            (dose(row), one, "control" if row.role == "control" else "m0", f"{row.method}, {name}")
+            for name, _, row, one in compared(found, "plain")
+            if dose(row)
+        ]
+        panel = scattered(points, f"{evidence.metric_name(metric)}, difference from plain")
+        yield drawn(panel, out / f"doses-{metric}.svg", "by dose")
+
+
+def scattered(
+    points: Sequence[tuple[float, trials.Contrast, str, str]], title: str
+) -> charts.Panel:
+    """Draw differences over doses."""
+    said = (f"{name}: {one.estimate:+.3f} at {at:+.1%}" for at, one, _, name in points)
+    panel = charts.Panel(title=title, description=f"{title}, by dose: {'; '.join(said)}.")
+    far = charts.rounded(0.0, max(abs(at) for at, *_ in points))[1]
+    x = charts.Scale(-far, far, charts.LEFT, charts.WIDTH - charts.LEFT)
+    low, high = min(one.low for _, one, *_ in points), max(one.high for _, one, *_ in points)
+    y = charts.Scale(*charts.rounded(low, high), charts.HEIGHT - charts.BOTTOM, charts.TOP + 12)
+    ticks = [(at, f"{signed(100 * at, 0)} %") for at in x.ticks(6)]
+    panel.axes(
+        x, y, ("spread of weights: easy samples weigh more < 0 < hard ones", title), ticks, tick
+    )
+    panel.across(x, y(0.0), "rule")
+    for at, one, style, name in points:
+        line = charts.polyline([(x(at), y(one.low)), (x(at), y(one.high))])
+        panel.shapes.append(charts.Shape(f"interval {style}", line, name))
+        kind = "claimed" if one.claimed else "open"
+        panel.dots.append(charts.Dot(f"mean {kind} {style}", x(at), y(one.estimate), 3.5, name))
+    return panel
+
+
+def slopes(of_plan: evidence.Evidence) -> Iterator[str]:
+    """Yield the slope over doses of each kind of loss that has enough of them."""
+    for study in of_plan.studies:
+        kinds: dict[str, list[evidence.MethodResult]] = {}
+        for row in study.rows:
+            if row.role == "method" and dose(row):
+                term = next(iter(row.records.values())).terms[0]
+                kinds.setdefault(KINDS[term.weighed_by], []).append(row)
+        lines = []
+        for kind, rows in kinds.items():
+            seeds = sorted(set.intersection(*({*row.values} for row in (study.baseline, *rows))))
+            if len(rows) < FEWEST or len(seeds) < 2:
                 continue
-            ids = {record.id for record in row.records.values()}
-            if not ids & seen:
-                said, one = f"{study.corpus}, {name}", row.baseline
-                yield charts.Effect(row.style, said, one, MARKS[study.verdict(one)], one.seeds)
-            seen |= ids
+            at = np.array([0.0, *map(dose, rows)])
+            scores = [[row.values[seed] for row in (study.baseline, *rows)] for seed in seeds]
+            each = 0.1 * np.polyfit(at, np.array(scores).T, 1)[0]
+            half, p = (
+                stats.t.ppf(0.975, len(each) - 1) * stats.sem(each),
+                stats.ttest_1samp(each, 0).pvalue,
+            )
+            mean = each.mean()
+            said = f"{signed(mean, 3)} ({signed(mean - half, 3)} to {signed(mean + half, 3)})"
+            shown = ", ".join(signed(one, 2) for one in each)
+            lines.append(f"| {kind}, {len(rows)} doses | {said} | {p:.3f} | {shown} |")
+        if lines:
+            yield SLOPES.format(study.unit) + "\n".join(lines) + "\n"
 
 
 def anchor(title: str) -> str:
@@ -134,7 +281,7 @@ def section(name: str, known: Known, out: Path) -> Iterator[str]:
     """Yield what one plan asked and what came out, with the picture of it."""
     of_plan = next(iter(known.values()))
     plan = of_plan.plan
-    yield f"## {plan.title}\n\n{read(name)}"
+    yield f"## {plan.title}\n\nPlan [`{name}`](../results/{name}.toml). {read(name)}"
     with tempfile.TemporaryDirectory() as scratch:
         forest = reports.report(of_plan, scratch).with_name("forest.svg")
         if forest.exists():
@@ -153,6 +300,8 @@ def details(name: str, known: Known, out: Path) -> Iterator[str]:
     yield f"# {title}\n\nWhat was asked and found: [results](../results.md#{anchor(title)}).\n"
     yield f"What `augless` says: *{' '.join((answer.sentence, *answer.numbers))}*\n"
     yield from (path.read_text(encoding="utf-8") for path in sorted((RESULTS / name).glob("*.md")))
+    for of_metric in known.values():
+        yield from slopes(of_metric)
     yield from pictured(of_plan, name, out)
     yield exports.markdown(of_plan)
     for other in others:
