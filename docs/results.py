@@ -53,7 +53,7 @@ than it looks.
 
 """
 DIRECTION = """And against *shuffled*, which gives the same weights to other samples: what the
-paper's direction itself does, whatever plain's luck was. All plans that have such a control of weights on
+direction itself does, whatever plain's luck was. All plans that have such a control of weights on
 sentences, with the dose (how far weights vary).
 
 """
