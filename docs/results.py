@@ -196,11 +196,10 @@ def dose(row: evidence.MethodResult) -> float:
     """Return how far weights vary, below 0 if easy samples weigh more; 0 of no such weighting."""
     if weighting(row) is None or row.differs_elsewhere:
         return 0.0
-    term = next(iter(row.records.values())).terms[0].weighting
-    normalised = term.knobs.get("normalise"), term.knobs.get("of.normalise")
-    if "running-mean" not in normalised or term.name == "staged":
+    (term,) = next(iter(row.records.values())).terms
+    if not term.normalised or term.weighting.name == "staged":
         return 0.0
-    return (row.treatment.spread or 0.0) * (-1 if term.name == "falling" else 1)
+    return (row.treatment.spread or 0.0) * (-1 if term.weighting.name == "falling" else 1)
 
 
 def doses(plans: dict[str, Known], out: Path) -> Iterator[str]:

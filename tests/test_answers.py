@@ -6,6 +6,7 @@ import types
 import numpy as np
 import pytest
 
+import support
 from augless import metrics, reports, runs, trials
 from augless.reports import answers, evidence, figures, tables, words
 from synthetic import (
@@ -88,7 +89,9 @@ def test_the_numbers_follow_the_sentence():
     assert (
         answered(row, needed=never)
         .numbers[-1]
-        .endswith("No number of seeds would show 0.5 BLEU: the test set is too small.")
+        .endswith(
+            "No number of seeds would show 0.5 BLEU against plain: the test set is too small."
+        )
     )
     alone = row_of("exponential", baseline=contrast(seeds=(0.8,), primary=True), done=1)
     assert answered(alone).numbers == (
@@ -114,6 +117,11 @@ def test_a_gain_without_a_control_of_its_own_may_be_one_of_step_size():
     )
     for row in (rival, own, unsure):
         assert not any(ends in line for line in answered(row).numbers)
+    law = {"name": "exponential", "normalise": "running-mean"}
+    recipe = {f"terms.0.weighting.{key}": value for key, value in law.items()}
+    kept = dict.fromkeys((1, 2, 3), support.record(recipe=recipe))
+    even = row_of("exponential", baseline=contrast(), matched=False, records=kept)
+    assert answered(even).numbers[0].endswith("any weights that vary as much may do the same.")
 
 
 def test_the_answer_is_about_the_primary_method_whoever_else_is_better():

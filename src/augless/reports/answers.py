@@ -214,6 +214,9 @@ def _step_size(evidence: Evidence, row: MethodResult | None, contrast: trials.Co
         return ""
     missing = "its control has no result to compare with"
     missing = missing if row.matched else "it has no control of its own"
+    first = next((record for record in row.records.values() if record), None)
+    if first and row.weighted_term is not None and first.terms[row.weighted_term].normalised:
+        return f" As {missing}, any weights that vary as much may do the same."
     return f" As {missing}, the gain may be a change of step size and no more."
 
 
@@ -227,7 +230,8 @@ def seeds_needed(evidence: Evidence, corpus: str | None = None) -> str:
     counts = sorted(one.seeds for one in wanted.values() if one.seeds is not None)
     where = "" if len(evidence.studies) == 1 else " on one corpus alone"
     if not counts:
-        return f"No number of seeds would show {effect}{where}: the test set is too small."
+        against = f"{where} against {evidence.plan.baseline}"
+        return f"No number of seeds would show {effect}{against}: the test set is too small."
     span = f"{counts[0]}" if counts[0] == counts[-1] else f"{counts[0]} to {counts[-1]}"
     but = " (with some test sets none would)" if len(counts) < len(wanted) else ""
     return f"To see {effect}{where}, {span} seeds would be needed{but}."

@@ -68,6 +68,12 @@ class Term:
         return self.weighting.name != "plain"
 
     @property
+    def normalised(self) -> bool:
+        """Whether its weights have a mean of 1, so that they are no learning rate."""
+        norms = (self.weighting.knobs.get(key) for key in ("normalise", "of.normalise"))
+        return "running-mean" in norms
+
+    @property
     def by_token(self) -> bool:
         """Whether its samples are tokens, not sentences."""
         return bool(self.loss.knobs.get("per") == "token")
