@@ -6,10 +6,11 @@ what they mean, and `results/order.txt` which plans are shown, one name a line. 
 plan asked and found, and `docs/results/NAME.md` its tables and pictures.
 """
 
+import itertools
 import re
 import tempfile
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import compress
 from pathlib import Path
 
 import numpy as np
@@ -334,7 +335,7 @@ def pictured(of_plan: evidence.Evidence, name: str, out: Path) -> Iterator[str]:
         ),
     ]
     several, costly = len(of_plan.studies) > 1, max(times(of_plan)) > 1.5
-    for said, columns, panels in compress(shown, (several, costly, True)):
+    for said, columns, panels in itertools.compress(shown, (several, costly, True)):
         yield f"{said}\n\n| | {' | '.join(columns)} |\n|---{'|---' * len(columns)}|"
         for study in of_plan.studies:
             cells, drawn = [study.corpus], panels(study)
@@ -368,11 +369,17 @@ def read(name: str) -> str:
 
 
 def spent(names: Iterable[str]) -> str:
-    """Say how many runs all of this is."""
+    """Say how many runs all of this is, and how many predictions held."""
     found = (path.parent for n in names for path in RESULTS.glob(f"{n}/records/*/record.json"))
     folders = {folder.name: folder for folder in found}
     hours = sum(trials.Record.load(folder).result.seconds for folder in folders.values()) / 3600
-    return f"## What it took\n\n{len(folders)} runs, {hours:.1f} hours of training on one core.\n"
+    ends = [re.findall(r"\| (yes|no|open) \|$", read(name), re.MULTILINE) for name in names]
+    held = Counter(itertools.chain.from_iterable(ends))
+    return (
+        f"## What it took, and what was foreseen\n\n{len(folders)} runs, {hours:.1f} hours of "
+        f"training on one core. Of {held.total()} predictions that were written down before the "
+        f"runs {held['yes']} held, {held['no']} did not, and {held['open']} could not be decided.\n"
+    )
 
 
 if __name__ == "__main__":
