@@ -75,6 +75,7 @@ seeds.
 | --- | ---: | ---: | --- |
 """
 KINDS = {"loss": "by a sentence's loss", "loss-per-token": "by its loss per token"}
+ALPHA = 0.05
 FEWEST = 3  # doses of a kind, plain apart, through which a line is drawn
 
 Known = dict[str, evidence.Evidence]
@@ -115,7 +116,25 @@ def glance(plans: dict[str, Known]) -> str:
                 cell = tables.delta(of_plan, of_plan.summary[method].baseline, digits)
                 cells.append(f"{cell.text} ({cell.small[0]})" if cell.small else "")
             lines.append(f"| {' | '.join(cells)} |")
-    return GLANCE + "\n".join(lines) + "\n"
+    return GLANCE + "\n".join([*lines, "", over_plans(plans)]) + "\n"
+
+
+def over_plans(plans: dict[str, Known]) -> str:
+    """Say which primary contrasts would be claimed if they were corrected for one another."""
+    firsts = {name: next(iter(known.values())) for name, known in plans.items()}
+    found = {
+        name: contrast
+        for name, of_plan in firsts.items()
+        if (contrast := of_plan.summary[of_plan.plan.primary or ""].baseline) is not None
+    }
+    corrected = metrics.holm([contrast.p for contrast in found.values()])
+    left = [f"`{name}`" for name, p in zip(found, corrected, strict=True) if p < ALPHA]
+    claimed = sum(contrast.claimed for contrast in found.values())
+    return (
+        f"Every plan has one primary contrast, by one metric, that is not corrected. Of these "
+        f"{len(found)} {claimed} are claimed; corrected by Holm for one another as well "
+        f"{len(left)} are left: {', '.join(left)}.\n"
+    )
 
 
 def pooled(plans: dict[str, Known], out: Path) -> Iterator[str]:
