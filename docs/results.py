@@ -55,16 +55,17 @@ than it looks.
 """
 DIRECTION = """And against *shuffled*, which gives the same weights to other samples: what the
 direction itself does, whatever plain's luck was. All plans that have such a control of weights on
-sentences, with the dose (how far weights vary).
+sentences, with the dose (how far weights vary); first those by the loss per token, then those by
+the sentence's loss, as in the paper, which prefer long sentences.
 
 """
 DOSES = """## Dose and response
 
 Every weighting of sentences that was compared with plain training and has a mean weight of 1, by
 its dose: how far its weights vary, to the right if hard samples weigh more (the paper's direction),
-to the left if easy ones do. A dot for each method and corpus, with its 95 % interval; grey is
-*shuffled*, with the dose of its method. Rows of one plan share their plain runs, so that they go up
-and down together.
+to the left if easy ones do. A dot for each method and corpus, with its 95 % interval: blue by the
+loss per token, red by the sentence's loss, grey *shuffled*, with the dose of its method. Rows of
+one plan share their plain runs, so that they go up and down together.
 
 """
 SLOPES = """Change of {} for each 10 % that weights vary more in the paper's direction: a line for
@@ -74,9 +75,10 @@ seeds.
 | doses | slope | p | each seed |
 | --- | ---: | ---: | --- |
 """
-KINDS = {"loss": "by a sentence's loss", "loss-per-token": "by its loss per token"}
+KINDS = {"m0": "by the loss per token", "m1": "by the sentence's loss"}
+"""class that colours a kind of weights -> what it is"""
 ALPHA = 0.05
-FEWEST = 3  # doses of a kind, plain apart, through which a line is drawn
+FEWEST = 3  # doses of a kind, plain apart, through which a line is drawn; rows to average
 
 Known = dict[str, evidence.Evidence]
 """metric -> a plan's runs, compared by it; the plan's own metric first"""
@@ -152,14 +154,15 @@ def pooled(plans: dict[str, Known], out: Path) -> Iterator[str]:
         panel = forest(rows, f"{evidence.metric_name(metric)}, difference from {baseline}")
         yield drawn(panel, out / f"all-{metric}.svg", f"{method}, all corpora")
     yield DIRECTION
-    for metric, found in by_metric(plans).items():
-        rows = [
-            (f"{study.corpus}, {name}, {100 * dose(row):.0f} %", study, one)
-            for name, study, row, one in compared(found)
-            if dose(row) > 0
-        ]
-        panel = forest(rows, f"{evidence.metric_name(metric)}, hard samples against shuffled")
-        yield drawn(panel, out / f"direction-{metric}.svg", "all corpora")
+    for style, of_kind in KINDS.items():
+        for metric, found in by_metric(plans).items():
+            rows = [
+                (f"{study.corpus}, {name}, {100 * dose(row):.0f} %", study, one)
+                for name, study, row, one in compared(found)
+                if dose(row) > 0 and kind(row) == style
+            ]
+            panel = forest(rows, f"{evidence.metric_name(metric)}, hard against shuffled", style)
+            yield drawn(panel, out / f"direction-{style}-{metric}.svg", of_kind)
 
 
 def by_metric(plans: dict[str, Known]) -> dict[str, dict[str, evidence.Evidence]]:
@@ -176,14 +179,17 @@ def drawn(panel: charts.Panel, path: Path, said: str) -> str:
     return f"![{panel.title}: {said}](results/{path.name})\n"
 
 
-def forest(rows: Sequence[tuple[str, evidence.Study, trials.Contrast]], title: str) -> charts.Panel:
-    """Draw differences on several corpora, and below them their mean by random effects."""
+def forest(
+    rows: Sequence[tuple[str, evidence.Study, trials.Contrast]], title: str, style: str = "m0"
+) -> charts.Panel:
+    """Draw differences on several corpora, and below three or more their mean (random effects)."""
     effects = [
-        charts.Effect("m0", name, one, MARKS[study.verdict(one)], one.seeds)
+        charts.Effect(style, name, one, MARKS[study.verdict(one)], one.seeds)
         for name, study, one in rows
     ]
-    mean = metrics.random_effects([one.test for one in effects]).mean
-    effects.append(charts.Effect("m0", f"mean of {len(rows)}", mean, ""))
+    if len(rows) >= FEWEST:
+        mean = metrics.random_effects([one.test for one in effects]).mean
+        effects.append(charts.Effect(style, f"mean of {len(rows)}", mean, ""))
     return charts.forest(effects, title, charts.span(effects))
 
 
@@ -212,6 +218,13 @@ def weighting(row: evidence.MethodResult | None) -> object:
     return None if term.by_token else (term.weighting, term.weighed_by, term.loss.knobs["per"])
 
 
+def kind(row: evidence.MethodResult) -> str:
+    """Return by what loss a weighting of sentences weighs, as one of `KINDS`."""
+    (term,) = next(iter(row.records.values())).terms
+    averaged = term.weighed_by == "loss-per-token" or term.loss.knobs["per"] == "sentence-mean"
+    return "m0" if averaged else "m1"
+
+
 def dose(row: evidence.MethodResult) -> float:
     """Return how far weights vary, below 0 if easy samples weigh more; 0 of no such weighting."""
     if weighting(row) is None or row.differs_elsewhere:
@@ -227,7 +240,12 @@ def doses(plans: dict[str, Known], out: Path) -> Iterator[str]:
     yield DOSES
     for metric, found in by_metric(plans).items():
         points = [
-            (dose(row), one, "control" if row.role == "control" else "m0", f"{row.method}, {name}")
+            (
+                dose(row),
+                one,
+                "control" if row.role == "control" else kind(row),
+                f"{row.method}, {name}",
+            )
             for name, _, row, one in compared(found, "plain")
             if dose(row)
         ]
@@ -264,10 +282,9 @@ def slopes(of_plan: evidence.Evidence) -> Iterator[str]:
         kinds: dict[str, list[evidence.MethodResult]] = {}
         for row in study.rows:
             if row.role == "method" and dose(row):
-                term = next(iter(row.records.values())).terms[0]
-                kinds.setdefault(KINDS[term.weighed_by], []).append(row)
+                kinds.setdefault(KINDS[kind(row)], []).append(row)
         lines = []
-        for kind, rows in kinds.items():
+        for of_kind, rows in kinds.items():
             seeds = sorted(set.intersection(*({*row.values} for row in (study.baseline, *rows))))
             if len(rows) < FEWEST or len(seeds) < 2:
                 continue
@@ -281,7 +298,7 @@ def slopes(of_plan: evidence.Evidence) -> Iterator[str]:
             mean = each.mean()
             said = f"{signed(mean, 3)} ({signed(mean - half, 3)} to {signed(mean + half, 3)})"
             shown = ", ".join(signed(one, 2) for one in each)
-            lines.append(f"| {kind}, {len(rows)} doses | {said} | {p:.3f} | {shown} |")
+            lines.append(f"| {of_kind}, {len(rows)} doses | {said} | {p:.3f} | {shown} |")
         if lines:
             yield SLOPES.format(study.unit) + "\n".join(lines) + "\n"
 
