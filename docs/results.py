@@ -53,6 +53,10 @@ the more the surer it is. Rows of one corpus share test sentences, so that it is
 than it looks.
 
 """
+STRONGER = """And *{}*, the same with strength 8 and radius 4, beside {}: weights vary some three
+times as much.
+
+"""
 DIRECTION = """And against *shuffled*, which gives the same weights to other samples: what the
 direction itself does, whatever plain's luck was. All plans that have such a control of weights on
 sentences, with the dose (how far weights vary); first those by the loss per token, then those by
@@ -140,19 +144,20 @@ def over_plans(plans: dict[str, Known]) -> str:
 
 
 def pooled(plans: dict[str, Known], out: Path) -> Iterator[str]:
-    """Yield what the primary method of the first plan does in all plans that have it."""
-    of_first = next(iter(next(iter(plans.values())).values()))
-    method, baseline = of_first.plan.primary or "", of_first.plan.baseline
-    like = weighting(of_first.studies[0].row(method))
-    yield POOLED.format(method.capitalize(), baseline)
-    for metric, found in by_metric(plans).items():
-        rows = [
-            (f"{study.corpus}, {name}", study, one)
-            for name, study, row, one in compared(found, baseline)
-            if weighting(row) == like and not row.differs_elsewhere
-        ]
-        panel = forest(rows, f"{evidence.metric_name(metric)}, difference from {baseline}")
-        yield drawn(panel, out / f"all-{metric}.svg", f"{method}, all corpora")
+    """Yield what the primary methods of two plans do in all plans that have them."""
+    for name, said in (("core", POOLED), ("large", STRONGER)):
+        of_plan = next(iter(plans[name].values()))
+        method, baseline = of_plan.plan.primary or "", of_plan.plan.baseline
+        like = weighting(of_plan.studies[0].row(method))
+        yield said.format(method if said is STRONGER else method.capitalize(), baseline)
+        for metric, found in by_metric(plans).items():
+            rows = [
+                (f"{study.corpus}, {plan}", study, one)
+                for plan, study, row, one in compared(found, baseline)
+                if weighting(row) == like and not row.differs_elsewhere
+            ]
+            panel = forest(rows, f"{evidence.metric_name(metric)}, difference from {baseline}")
+            yield drawn(panel, out / f"all-{name}-{metric}.svg", f"{method}, all corpora")
     yield DIRECTION
     for style, of_kind in KINDS.items():
         for metric, found in by_metric(plans).items():
