@@ -1,12 +1,13 @@
 """Compare gradients of real neighbours with those of their samples: `results/gradients.py FOLDER`.
 
-The method replaces the gradient of a neighbour by that of its sample, times a number that rises
-with the sample's loss. Here both are taken: training pairs of `rivals`, beside themselves rewritten
-by its three augmenters, under plain models early in training and at their best. Models and pairs
-are made in FOLDER, and found there the second time; the tables go to
+The method replaces the gradient of a neighbour's loss by that of its sample's, times a number ψ
+that rises with the sample's loss. Here both are taken: training pairs of `rivals`, beside
+themselves rewritten by its three augmenters, under plain models after a few epochs and at their
+best. Models and pairs are made in FOLDER, and found there the second time; the tables go to
 `results/fitted/gradients.md`, a part of that plan's page.
 """
 
+import dataclasses
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,39 +18,47 @@ from numpy.typing import NDArray
 from scipy import stats
 from torch import Tensor
 
-from augless import augmentation, data, decoding, losses, polar, recipes, trials
+from augless import augmentation, data, decoding, losses, polar, recipes, runs, trials
 from augless.recipes import following
+from augless.recipes.recipe import Recipe
 from augless.trials.spelling import written
 
 RESULTS = Path(__file__).parent
 SEEDS = 31, 32
-EPOCHS = {"after 3 epochs": 3, "at its best epoch": 17}
-WEAK, STRONG = (
-    polar.WEIGHTINGS["exponential"](strength=strength, radius=radius)
-    for strength, radius in ((1.0, 1.0), (8.0, 4.0))
-)
-LAWS = ["weak", "strong", "weak, per token", "strong, per token"]
-BATCH, BATCHES = 16, 20
-SINGLE = ["", "pairs", "cosine", "multiple", "lowest", "highest", "by token", "by sentence"]
-UNRELATED = "another pair of its length"
+EARLY = 3
+METHODS = "word edits", "masked-LM", "back-translation"
+OTHER_SOURCE, OTHER_PAIR = "same target, another source", "another pair as long"
+LAWS = {
+    "hard": polar.WEIGHTINGS["exponential"](strength=8.0, radius=4.0),
+    "easy": polar.WEIGHTINGS["falling"](strength=8.0, radius=2.0),
+}
+FITTED = polar.WEIGHTINGS["empirical"](neighbours=RESULTS / "neighbours" / "word-edits.json")
+BATCH, BATCHES, DRAWS = 16, 20, 200
+SINGLE = ["", "cosine", "multiple", "lowest", "highest", "rank correlation", "with the sentence's"]
+WHOLE = ["", "equal", "best"] + [
+    f"{name}{of}" for of in ("", ", per token") for name in ("hard", "shuffled", "easy")
+]
 SAID = f"""### Gradients of real neighbours
 
 {BATCH * BATCHES} of 2,000 training pairs of Multi30k De-En under {len(SEEDS)} plain models, beside
-what three augmenters made of them: gradients of the loss (the sum over a sentence's tokens) by all
-parameters, without dropout. *Cosine*: of a made pair's gradient with its own sample's. *Multiple*:
-how often the sample's gradient is in the made pair's, which is the method's ψ; the method has it
-rise with the loss. Its mean over all pairs, over the fifth of them with the lowest loss per token
-and over that with the highest; and its correlation (Spearman's) with the loss per token and with
-the sentence's loss.
+what three augmenters made of their sources: gradients of the loss (the sum over a sentence's
+tokens) by all parameters, without dropout. *Cosine*: of the made pair's gradient with the sample's.
+*Multiple*: the coefficient of its projection on the sample's gradient, which the method calls dΦ/dL
+and has rise with the loss; *lowest* and *highest*: its mean over the fifths of pairs with the
+lowest and the highest loss per token; then its rank correlation (Spearman's) with the loss per
+token and with the sentence's loss, with 95 % intervals (bootstrap over pairs). *Fitted law*: what
+the law of this page, fitted to measured radii and angles of word edits, has in its place.
 """
-OF_BATCHES = f"""Over batches of {BATCH}: the cosine of the made pairs' summed gradient with that of
-their samples, weighed equally, and what weights by an exact law add to it (strength 1 and radius 1,
-or 8 and 4; of the sentence's loss or of that per token). *Best*: what the best weights would add,
-which least squares finds for each batch from the made pairs themselves. Intervals of 95 % over
-{BATCHES * len(SEEDS)} batches.
+OF_BATCHES = f"""Batches of {BATCH}: the cosine of the gradient of samples and made pairs together
+with that of the samples alone, weighed equally, and what other weights add to it. *Best*: weights
+that least squares fits to the made pairs of the batch themselves. *Hard* and *easy*: exact laws of
+strength 8 (radii of 4 and 2), by the sentence's loss and by that per token; *shuffled*: the weights
+of *hard*, given to other samples of the batch. Intervals of 95 % over {BATCHES} batches.
 """
 Rows = NDArray[np.int64]
 Floats = NDArray[np.float64]
+Found = dict[str, tuple[Floats, Floats]]
+"""what was beside samples -> of each pair, and of each batch"""
 
 
 def main(folder: str) -> None:
@@ -58,145 +67,184 @@ def main(folder: str) -> None:
     (base,) = plan.recipes.values()
     place = following.Place(prepared=Path(folder) / "data", runs=Path(folder) / "runs")
     made: dict[str, augmentation.Augmented] = {}
-    for method in ("word edits", "masked-LM", "back-translation"):
+    for method in METHODS:
         overrides = written(base.overrides | plan.methods[method].overrides)
         resolved = recipes.load(base.recipe, overrides)
         following.train_needs(resolved, place)
         if (done := following.augment(resolved, place)) is not None:
             made[method] = done
-    singles, batches = [head(SINGLE)], [head(["", "equal", *LAWS, "best"])]
-    for when, epochs in EPOCHS.items():
-        writers = []
+    singles, batches = [SAID, *head(SINGLE)], [OF_BATCHES, *head(WHOLE)]
+    for early in (True, False):
+        found = []
         for seed in SEEDS:
-            overrides = [*written(base.overrides), f"training.epochs={epochs}", f"seed={seed}"]
-            run, _ = following.train(recipes.load(base.recipe, overrides), place)
-            writers.append(following.writer(run.folder, device="cpu"))
-        for method, corpus in made.items():
-            found = [measured(writer, *paired(writer, corpus)) for writer in writers]
-            name = f"{method}, {when}"
-            singles.append(line([name, *single(np.concatenate([one for one, _ in found], 1))]))
-            batches.append(line([name, *over(np.concatenate([two for _, two in found]))]))
-        found = [measured(writer, *beside(writer, corpus)) for writer in writers]
-        apart = np.concatenate([one for one, _ in found], 1)
-        singles.append(line([f"{UNRELATED}, {when}", *single(apart)]))
-    text = "\n".join([SAID, *singles, "", OF_BATCHES, *batches, ""])
+            resolved = recipes.load(base.recipe, [*written(base.overrides), f"seed={seed}"])
+            run = young(resolved, place) if early else following.train(resolved, place)[0]
+            found.append(measured(following.writer(run.folder, device="cpu"), made))
+        when = f"after {EARLY} epochs" if early else "at the best epoch"
+        for name in found[0]:
+            each, whole = (np.stack([one[name][part] for one in found]) for part in (0, 1))
+            singles.append(line([f"{name}, {when}", *single(each)]))
+            if name in METHODS:
+                batches.append(line([f"{name}, {when}", *over(whole.mean(0))]))
+        psi = np.stack([with_law(one[METHODS[0]][0]) for one in found])
+        singles.append(line([f"fitted law, {when}", "", *list(single(psi))[1:]]))
+    text = "\n".join([*singles, "", *batches, ""])
     (RESULTS / "fitted" / "gradients.md").write_text(text, encoding="utf-8")
 
 
-def measured(
-    writer: decoding.Writer, originals: data.Pairs, others: data.Pairs
-) -> tuple[Floats, Floats]:
-    """Return cosine, multiple and losses of each pair, (4, N), and cosines of each batch."""
-    rows = np.linspace(0, len(originals) - 1, BATCH * BATCHES).astype(np.int64)
-    rows = np.random.default_rng(0).permutation(rows)
-    all_losses = losses_of(writer, originals, rows)
-    mean, mean_per_token = all_losses.mean(), (all_losses / lengths(originals, rows)).mean()
-    each, whole = [], []
-    for part in np.split(rows, BATCHES):
-        own, loss = gradients(writer, originals, part)
-        theirs, _ = gradients(writer, others, part)
-        inner = (own * theirs).sum(1)
-        cosine = inner / (own.norm(dim=1) * theirs.norm(dim=1))
-        per_token = loss / lengths(originals, part)
-        each.append(torch.stack([cosine, inner / (own**2).sum(1), per_token, loss]).numpy())
-        wanted = theirs.sum(0)
-        equal = along(torch.ones(BATCH), own, wanted)
-        laws = [
-            along(law(values, values_mean), own, wanted) - equal
-            for values, values_mean in ((loss, mean), (per_token, mean_per_token))
-            for law in (WEAK, STRONG)
-        ]
-        best = torch.linalg.lstsq(own.T.double(), wanted.double()[:, None]).solution[:, 0]
-        whole.append([equal, *laws, along(best.float(), own, wanted) - equal])
-    return np.concatenate(each, 1).astype(float), np.array(whole)
-
-
-def paired(writer: decoding.Writer, made: augmentation.Augmented) -> tuple[data.Pairs, data.Pairs]:
-    """Read samples, and the made pairs that differ from them."""
-    rows, names = list(made.rows()), made.manifest.languages
-    both = [
-        [str(row[name]) for row in (rows[other["of"]], other) for name in names]
-        for other in rows
-        if "of" in other
-    ]
-    columns = zip(*(texts for texts in both if texts[:2] != texts[2:]), strict=True)
-    sides = [
-        data.Ragged.of(writer.codecs[place % 2].encode_lines(list(lines)))
-        for place, lines in enumerate(columns)
-    ]
-    ones = np.ones(len(sides[0]), np.float32)
-    return data.Pairs(sides[0], sides[1], ones), data.Pairs(sides[2], sides[3], ones)
-
-
-def beside(writer: decoding.Writer, made: augmentation.Augmented) -> tuple[data.Pairs, data.Pairs]:
-    """Read samples, and beside each another one whose target is as long."""
-    pairs, _ = paired(writer, made)
-    order = np.argsort(pairs.target.lengths, kind="stable")
-    return taken(pairs, order[:-1]), taken(pairs, order[1:])
-
-
-def taken(pairs: data.Pairs, rows: Rows) -> data.Pairs:
-    """Return some pairs."""
-    source, target = (
-        data.Ragged.of([side[int(row)] for row in rows]) for side in (pairs.source, pairs.target)
+def young(resolved: recipes.reading.Resolved[Recipe], place: following.Place) -> runs.Run:
+    """Train for a few of a run's epochs."""
+    seen: list[int] = []
+    place = dataclasses.replace(
+        place,
+        runs=place.runs / "young",
+        stop=lambda: EARLY in seen,
+        on_record=lambda record: seen.append(record.epoch) if record.kind == "epoch" else None,
     )
-    return data.Pairs(source, target, pairs.weight[rows])
+    home = following.home(resolved, place)
+    return runs.Run.open(home) if home.exists() else following.train(resolved, place)[0]
 
 
-def lengths(pairs: data.Pairs, rows: Rows) -> Tensor:
-    """Return how many tokens targets have, the end among them."""
-    return torch.from_numpy(pairs.target.lengths[rows] + 1)
+def measured(writer: decoding.Writer, made: dict[str, augmentation.Augmented]) -> Found:
+    """Return cosine, multiple and both losses of each pair, (4, N), and cosines of batches."""
+    samples, beside = paired(writer, made)
+    rows = np.linspace(0, len(samples) - 1, BATCH * BATCHES).astype(np.int64)
+    rows = np.random.default_rng(0).permutation(rows)
+    loss = losses_of(writer, samples, rows)
+    per_token = loss / (samples.target.lengths[rows] + 1)
+    each: dict[str, list[Floats]] = {name: [] for name in beside}
+    whole: dict[str, list[Floats]] = {name: [] for name in beside}
+    for start in range(0, len(rows), BATCH):
+        part = slice(start, start + BATCH)
+        own = gradients(writer, samples, rows[part])
+        for name, pairs in beside.items():
+            theirs = gradients(writer, pairs, rows[part])
+            inner = (own * theirs).sum(1)
+            cosine, multiple = (
+                inner / (own.norm(dim=1) * theirs.norm(dim=1)),
+                inner / own.norm(dim=1) ** 2,
+            )
+            values = cosine.numpy(), multiple.numpy(), per_token[part], loss[part]
+            each[name].append(np.stack(values).astype(float))
+            scales = (loss[part], loss.mean()), (per_token[part], per_token.mean())
+            whole[name].append(cosines(own, own.sum(0) + theirs.sum(0), scales))
+    return {name: (np.concatenate(each[name], 1), np.array(whole[name])) for name in beside}
 
 
-def losses_of(writer: decoding.Writer, pairs: data.Pairs, rows: Rows) -> Tensor:
+def cosines(own: Tensor, wanted: Tensor, scales: tuple[tuple[Floats, float], ...]) -> Floats:
+    """Return a batch's row of the second table: a cosine, and what weights add to it."""
+    products, along = (own @ own.T).double(), (own @ wanted).double()
+    length, draws = wanted.double().norm(), np.random.default_rng(0)
+
+    def cosine(weights: Tensor) -> float:
+        return float(weights @ along / (weights @ products @ weights).sqrt() / length)
+
+    equal = cosine(torch.ones(BATCH).double())
+    found = [equal, cosine(torch.linalg.solve(products, along)) - equal]
+    for values, mean in scales:
+        hard, easy = (law(torch.from_numpy(values).double(), float(mean)) for law in LAWS.values())
+        mixed = [cosine(hard[torch.from_numpy(draws.permutation(BATCH))]) for _ in range(DRAWS)]
+        found += [one - equal for one in (cosine(hard), float(np.mean(mixed)), cosine(easy))]
+    return np.array(found)
+
+
+def paired(
+    writer: decoding.Writer, made: dict[str, augmentation.Augmented]
+) -> tuple[data.Pairs, dict[str, data.Pairs]]:
+    """Read samples that every augmenter changed, and what to lay beside them."""
+    sources: dict[str, dict[int, str]] = {}
+    originals: list[tuple[str, str]] = []
+    for method, corpus in made.items():
+        one, other = corpus.manifest.languages
+        rows = list(corpus.rows())
+        originals = [(row[one], row[other]) for row in rows if "of" not in row]
+        changed = (row for row in rows if "of" in row and row[one] != originals[row["of"]][0])
+        sources[method] = {row["of"]: row[one] for row in changed}
+    kept = sorted(set.intersection(*map(set, sources.values())))
+    own, target = ([originals[place][side] for place in kept] for side in (0, 1))
+    lengths = np.array([len(line) for line in writer.codecs[1].encode_lines(target)])
+    order = np.argsort(lengths, kind="stable")
+    neighbour = np.empty_like(order)
+    neighbour[order] = np.roll(order, 1)  # another one, about as long
+    others = [own[place] for place in neighbour]
+    beside: dict[str, tuple[list[str], list[str]]] = {
+        method: ([of[place] for place in kept], target) for method, of in sources.items()
+    }
+    beside[OTHER_SOURCE] = others, target
+    beside[OTHER_PAIR] = others, [target[place] for place in neighbour]
+    return coded(writer, own, target), {n: coded(writer, *texts) for n, texts in beside.items()}
+
+
+def coded(writer: decoding.Writer, source: list[str], target: list[str]) -> data.Pairs:
+    """Return pairs as a model reads them."""
+    sides = zip(writer.codecs, (source, target), strict=True)
+    one, other = (data.Ragged.of(codec.encode_lines(lines)) for codec, lines in sides)
+    return data.Pairs(one, other, np.ones(len(source), np.float32))
+
+
+def losses_of(writer: decoding.Writer, pairs: data.Pairs, rows: Rows) -> Floats:
     """Return the losses of some pairs."""
     batch = data.collate(pairs, rows)
     with torch.no_grad():
-        return losses.CrossEntropy()(writer.model.eval()(batch), batch)
+        found: Floats = losses.CrossEntropy()(writer.model(batch), batch).double().numpy()
+    return found
 
 
-def gradients(writer: decoding.Writer, pairs: data.Pairs, rows: Rows) -> tuple[Tensor, Tensor]:
-    """Return the gradient of each pair's loss by all parameters, (N, P), and the losses."""
-    model, found, values = writer.model.eval(), [], []
-    parameters = [one for one in model.parameters() if one.requires_grad]
+def gradients(writer: decoding.Writer, pairs: data.Pairs, rows: Rows) -> Tensor:
+    """Return the gradient of each pair's loss by all parameters, (N, P)."""
+    found = []
     for row in rows:
         batch = data.collate(pairs, np.array([row]))
-        loss = losses.CrossEntropy()(model(batch), batch).sum()
-        parts = torch.autograd.grad(loss, parameters)
+        loss = losses.CrossEntropy()(writer.model(batch), batch).sum()
+        parts = torch.autograd.grad(loss, [*writer.model.parameters()])
         found.append(torch.cat([part.flatten() for part in parts]))
-        values.append(loss.detach())
-    return torch.stack(found), torch.stack(values)
+    return torch.stack(found)
 
 
-def along(weights: Tensor, own: Tensor, wanted: Tensor) -> float:
-    """Return the cosine of a weighted sum with what is wanted."""
-    return float(torch.cosine_similarity(weights.float() @ own, wanted, dim=0))
+def with_law(each: Floats) -> Floats:
+    """Put what the fitted law says in place of the multiple."""
+    each = each.copy()
+    each[1] = FITTED.slope(torch.from_numpy(each[2] / each[2].mean())).numpy()
+    return each
 
 
-def single(found: Floats) -> Iterator[str]:
-    """Write a row of the first table."""
-    cosine, multiple, per_token, loss = found
-    order = np.argsort(per_token)
-    fifth = len(order) // 5
-    yield str(found.shape[1])
-    for values in (cosine, multiple, multiple[order[:fifth]], multiple[order[-fifth:]]):
-        yield f"{values.mean():.2f}"
-    for by in (per_token, loss):
-        yield f"{stats.spearmanr(multiple, by).statistic:+.2f}".replace("-", "\N{MINUS SIGN}")
+def single(each: Floats) -> Iterator[str]:
+    """Write a row of the first table: of (seeds, 4, N)."""
+    fifth = each.shape[2] // 5
+    order = np.argsort(each[:, 2], axis=1)
+    sorted_by_loss = np.take_along_axis(each[:, 1], order, axis=1)
+    parts = each[:, 0], each[:, 1], sorted_by_loss[:, :fifth], sorted_by_loss[:, -fifth:]
+    yield from (signed(f"{values.mean() + 0.0:.2f} ").strip() for values in parts)
+    draws = np.random.default_rng(0).integers(0, each.shape[2], (1000, each.shape[2]))
+    for by in (2, 3):
+        again = [correlation(each[:, :, draw], by) for draw in draws]
+        low, high = np.quantile(again, [0.025, 0.975])
+        yield signed(f"{correlation(each, by):+.2f} ({low:+.2f} to {high:+.2f})")
 
 
-def over(found: Floats) -> Iterator[str]:
-    """Write a row of the second table."""
-    mean, half = found.mean(0), 1.96 * found.std(0, ddof=1) / np.sqrt(len(found))
+def correlation(each: Floats, by: int) -> float:
+    """Return the rank correlation of the multiple with a loss, its mean over seeds."""
+    return float(np.mean([stats.spearmanr(one[1], one[by]).statistic for one in each]))
+
+
+def over(whole: Floats) -> Iterator[str]:
+    """Write a row of the second table, of (batches, columns)."""
+    mean, spread = whole.mean(0), np.asarray(stats.sem(whole))
     yield f"{mean[0]:.3f}"
-    for m, h in zip(mean[1:], half[1:], strict=True):
-        said = f"{m:+.3f}".replace("-0.000", "0.000").replace("+0.000", "0.000")
-        yield f"{said} ± {h:.3f}".replace("-", "\N{MINUS SIGN}")
+    for m, half in zip(mean[1:], stats.t.ppf(0.975, len(whole) - 1) * spread[1:], strict=True):
+        yield signed(f"{m:+.3f} ± {half:.3f}")
 
 
-def head(cells: list[str]) -> str:
+def signed(text: str) -> str:
+    """Write minus signs as such, and none before 0."""
+    for sign in "+-":
+        text = text.replace(f"{sign}0.000", "0.000").replace(f"{sign}0.00 ", "0.00 ")
+    return text.replace("-", "\N{MINUS SIGN}")
+
+
+def head(cells: list[str]) -> list[str]:
     """Write the head of a Markdown table."""
-    return line(cells) + "\n" + line(["---", *["---:"] * (len(cells) - 1)])
+    return [line(cells), line(["---", *["---:"] * (len(cells) - 1)])]
 
 
 def line(cells: list[str]) -> str:
