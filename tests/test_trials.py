@@ -118,6 +118,17 @@ def test_no_time_is_said_before_a_corpus_is_prepared(tmp_path):
     assert running._Scheduler(state, None, 1, None).status().eta is None
 
 
+def test_what_is_left_shrinks_between_the_reports_of_long_epochs_and_grows_when_one_is_overdue():
+    pace = running.Pace(began=0.0)
+    assert pace.left(0, 400, 100, now=90.0) is None
+    assert pace.left(100, 300, 100, now=100.0) == pytest.approx(300)
+    assert pace.left(100, 300, 100, now=150.0) == pytest.approx(250)
+    assert pace.left(100, 300, 100, now=200.0) == pytest.approx(200)
+    assert pace.left(100, 300, 100, now=300.0) == pytest.approx(300)
+    assert pace.left(200, 200, 100, now=300.0) == pytest.approx(300)
+    assert pace.left(400, 0, 0, now=700.0) == 0
+
+
 def test_hyper_parameters_are_chosen_on_the_validation_set_and_the_test_set_is_decoded_once(
     reference,
 ):

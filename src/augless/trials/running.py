@@ -147,6 +147,25 @@ def prepare(state: State, progress: Progress = lambda stage, done, total: None) 
     state.require_corpus()
 
 
+class Pace:
+    """How long is left, where runs may report what they have seen but once an epoch."""
+
+    def __init__(self, began: float) -> None:
+        self._began = self._heard = began
+        self._seen = 0.0
+
+    def left(self, seen: float, to_see: float, unreported: float, now: float) -> float | None:
+        """Return seconds, None before the first report; unreported is what may be seen since."""
+        if seen != self._seen:
+            self._heard, self._seen = now, seen
+        if self._heard <= self._began:
+            return None
+        rate = seen / (self._heard - self._began)
+        since = min(rate * (now - self._heard), unreported, to_see)
+        # Once a report is overdue the rate falls, and what is left grows.
+        return (to_see - since) * (now - self._began) / (seen + since)
+
+
 class _Scheduler:
     """Hands out jobs that can begin, and takes note of those that end."""
 
@@ -157,7 +176,7 @@ class _Scheduler:
         self.known = state.jobs()
         self._under_way: dict[str, tuple[Job, int]] = {}
         """key -> a job, and the samples that its run had seen when it went on"""
-        self._began = time.monotonic()
+        self._pace = Pace(time.monotonic())
         self._seen = 0
         """samples of runs that ended in this call"""
         self._alarm = ""
@@ -202,24 +221,24 @@ class _Scheduler:
             for job in self.known
             if job not in done and job not in failed
         }
-        seen, running = self._seen, []
+        seen, unreported, running = self._seen, 0.0, []
         for job, before in self._under_way.values():
             at = progress_of(state, job)
             seen += max(0, at.samples - before)
+            unreported += samples(state, job) / max(1, job.resolved.recipe.training.epochs)
             name = state.identifier(job)
             if name in left:
                 left[name] = max(0.0, left[name] - at.samples)
             running.append(_running(job, at))
         # Runs that wait for tuning are taken to be as long as the mean of the others.
         to_see = sum(left.values()) + hidden * sum(sizes.values()) / max(1, len(sizes))
-        rate = seen / (time.monotonic() - self._began)
         return Status(
             done=len(done),
             failed=len(failed),
             total=len(self.known) + hidden,
             running=running,
             # A corpus that is not prepared yet counts for nothing, so that 0 says nothing.
-            eta=to_see / rate if rate else None,
+            eta=self._pace.left(seen, to_see, unreported, time.monotonic()),
             best=_best(state, done),
             alarm=self._alarm,
         )
