@@ -40,6 +40,7 @@ every other method that is claimed to differ by BLEU; in brackets 95 % intervals
 p < 0.05, corrected by Holm but for the primary method by the metric that the plan decides by. Of
 bits per token fewer are better. *Dose* is how far weights vary: their standard deviation over their
 mean. Plans with *fresh seeds* in their title confirm what others found; all others are first looks.
+Of one seed an interval tells how far sentences differ, not how far seeds do.
 
 """
 
@@ -132,14 +133,15 @@ def over_plans(plans: dict[str, Known]) -> str:
         name: contrast
         for name, of_plan in firsts.items()
         if (contrast := of_plan.summary[of_plan.plan.primary or ""].baseline) is not None
+        and len(of_plan.plan.seeds) > 1
     }
     corrected = metrics.holm([contrast.p for contrast in found.values()])
     left = [f"`{name}`" for name, p in zip(found, corrected, strict=True) if p < ALPHA]
     claimed = sum(contrast.claimed for contrast in found.values())
     return (
-        f"Every plan has one primary contrast, by one metric, that is not corrected. Of these "
-        f"{len(found)}, {claimed} are claimed; corrected by Holm for one another as well "
-        f"{len(left)} are left: {', '.join(left)}.\n"
+        f"Every plan has one primary contrast, by one metric, that is not corrected. Of the "
+        f"{len(found)} with several seeds, {claimed} are claimed; corrected by Holm for one another as "
+        f"well {len(left)} are left: {', '.join(left)}.\n"
     )
 
 
@@ -358,7 +360,9 @@ def details(name: str, known: Known, out: Path) -> Iterator[str]:
     for other in others:
         first, *_ = exports.markdown(other, further=False).split("\n### ")  # of all corpora
         heading, table = first.removeprefix("### ").split("\n", 1)
-        said = f"By {evidence.metric_name(other.plan.metric)}: {heading[:1].lower()}{heading[1:]}"
+        if heading not in other.plan.recipes:
+            heading = f"{heading[:1].lower()}{heading[1:]}"
+        said = f"By {evidence.metric_name(other.plan.metric)}: {heading}"
         yield f"<details><summary>{said}</summary>\n{table}\n</details>\n"
 
 
