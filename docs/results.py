@@ -140,8 +140,8 @@ def over_plans(plans: dict[str, Known]) -> str:
     claimed = sum(contrast.claimed for contrast in found.values())
     return (
         f"Every plan has one primary contrast, by one metric, that is not corrected. Of the "
-        f"{len(found)} with several seeds, {claimed} are claimed; corrected by Holm for one another as "
-        f"well {len(left)} are left: {', '.join(left)}.\n"
+        f"{len(found)} with several seeds, {claimed} are claimed; corrected by Holm for one "
+        f"another as well {len(left)} are left: {', '.join(left)}.\n"
     )
 
 
